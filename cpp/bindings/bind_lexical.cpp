@@ -1,0 +1,434 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bindings/register.hpp"
+#include "bindings/strings.hpp"
+#include "lexical/analyzer.hpp"
+#include "lexical/row_table.hpp"
+#include "lexical/text_index.hpp"
+#include "lexical/token_index.hpp"
+#include "lexical/unicode.hpp"
+
+namespace py = pybind11;
+
+namespace spector::bindings {
+namespace {
+
+using Slots = py::array_t<std::uint32_t, py::array::c_style>;
+using Rows = py::array_t<std::int64_t, py::array::c_style>;
+using Scores = py::array_t<float, py::array::c_style>;
+
+template <class T>
+std::span<const T> span_of(const py::array_t<T, py::array::c_style>& array) {
+  if (array.ndim() != 1) {
+    throw std::invalid_argument("expected a 1-dimensional array, not one of " +
+                                std::to_string(array.ndim()) + " dimensions");
+  }
+  return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+std::pair<Rows, Scores> to_arrays(const std::vector<Hit>& hits) {
+  const auto n = static_cast<py::ssize_t>(hits.size());
+  Rows rows(n);
+  Scores scores(n);
+  std::int64_t* row = rows.mutable_data();
+  float* score = scores.mutable_data();
+  for (const Hit& hit : hits) {
+    *row++ = hit.slot;
+    *score++ = hit.score;
+  }
+  return {std::move(rows), std::move(scores)};
+}
+
+// rows[n, k], scores[n, k]; places without a hit have row -1 and score 0.
+std::pair<Rows, Scores> to_matrices(const std::vector<std::vector<Hit>>& lists, std::size_t k) {
+  const auto n = static_cast<py::ssize_t>(lists.size());
+  const auto width = static_cast<py::ssize_t>(k);
+  Rows rows({n, width});
+  Scores scores({n, width});
+  std::fill_n(rows.mutable_data(), rows.size(), -1);
+  std::fill_n(scores.mutable_data(), scores.size(), 0.0F);
+  for (py::ssize_t i = 0; i < n; ++i) {
+    const std::vector<Hit>& hits = lists[static_cast<std::size_t>(i)];
+    for (std::size_t place = 0; place < hits.size(); ++place) {
+      rows.mutable_data()[i * width + static_cast<py::ssize_t>(place)] = hits[place].slot;
+      scores.mutable_data()[i * width + static_cast<py::ssize_t>(place)] = hits[place].score;
+    }
+  }
+  return {std::move(rows), std::move(scores)};
+}
+
+AnalyzerKind analyzer_kind(const std::string& name) {
+  if (name == "code") return AnalyzerKind::Code;
+  if (name == "standard") return AnalyzerKind::Standard;
+  if (name == "whitespace") return AnalyzerKind::Whitespace;
+  throw std::invalid_argument("analyzer '" + name +
+                              "' is not known: code, standard, whitespace or a callable");
+}
+
+// Text to tokens and words to stems: the parts of an index that may call Python. Immutable.
+class Pipeline {
+ public:
+  // `analyzer`: a name, or a callable from str to a sequence of str. `stem`: a callable from a list
+  // of words to the list of their stems, or None.
+  Pipeline(const py::object& analyzer, py::object stem) : stem_(std::move(stem)) {
+    if (py::isinstance<py::str>(analyzer)) {
+      kind_ = analyzer_kind(analyzer.cast<std::string>());
+    } else {
+      tokenize_ = analyzer;
+    }
+  }
+
+  [[nodiscard]] bool stemming() const { return !stem_.is_none(); }
+
+  // Needs the GIL, which it gives up while the core's own analyzer runs.
+  void run(const Utf8& text, const py::handle& object, TokenStream& out) const {
+    if (!tokenize_) {
+      const py::gil_scoped_release release;
+      analyze(kind_, text.view(), out);
+      return;
+    }
+    out.clear();
+    const py::object tokens = tokenize_(object);
+    for (const py::handle token : tokens) {
+      const Utf8 utf8(token, "a token of the analyzer");
+      if (utf8.view().empty()) continue;
+      if (utf8.view().size() > 0xffffffffU) throw std::invalid_argument("a token is over 4 GiB");
+      out.compounds.push_back({.first_token = out.tokens.size(), .n_tokens = 1});
+      out.tokens.push_back({.begin = out.chars.size(),
+                            .size = static_cast<std::uint32_t>(utf8.view().size())});
+      out.chars.append(utf8.view());
+    }
+  }
+
+  // Calls `ask(stems)` without the GIL until it no longer needs stems.
+  template <class Ask>
+  auto with_stems(const Ask& ask) const {
+    Stems stems;
+    while (true) {
+      auto answer = [&] {
+        const py::gil_scoped_release release;
+        return ask(static_cast<const Stems&>(stems));
+      }();
+      if (auto* need = std::get_if<NeedStems>(&answer)) {
+        add_stems(need->words, stems);
+      } else {
+        return std::get<0>(std::move(answer));
+      }
+    }
+  }
+
+ private:
+  void add_stems(const std::vector<std::string>& words, Stems& stems) const {
+    const auto found = stem_(py::cast(words)).cast<std::vector<std::string>>();
+    if (found.size() != words.size()) {
+      throw std::invalid_argument("the stemmer gave " + std::to_string(found.size()) +
+                                  " stems for " + std::to_string(words.size()) + " words");
+    }
+    for (std::size_t i = 0; i < words.size(); ++i) stems.emplace(words[i], found[i]);
+  }
+
+  AnalyzerKind kind_ = AnalyzerKind::Code;
+  py::object tokenize_;
+  py::object stem_;
+};
+
+// Documents ready to be put, and the first one that was refused (with why), if any.
+struct Prepared {
+  AnalysedBatch batch;
+  py::object error = py::none();
+};
+
+class PyTextIndex {
+ public:
+  PyTextIndex(double k1, double b, const py::object& analyzer, py::object stem)
+      : pipeline_(analyzer, std::move(stem)), index_(k1, b, pipeline_.stemming()) {}
+
+  // Analyses documents up to the first that is refused.
+  [[nodiscard]] Prepared prepare(const py::sequence& texts, const py::object& contexts) const {
+    Prepared prepared;
+    TokenStream stream;
+    const std::size_t n = py::len(texts);
+    if (!contexts.is_none() && py::len(contexts) != n) {
+      throw std::invalid_argument("contexts has " + std::to_string(py::len(contexts)) +
+                                  " entries for " + std::to_string(n) + " texts");
+    }
+    // Short documents are analysed in one go without the GIL: giving it up costs more than a text.
+    try {
+      for (std::size_t i = 0; i < n; ++i) {
+        const py::object text = texts[i];
+        const Utf8 utf8(text, "text");
+        const py::object context = contexts.is_none() ? py::object(py::none())
+                                                      : py::object(contexts[py::int_(i)]);
+        prepared.batch.begin_document();
+        if (!context.is_none()) {
+          pipeline_.run(Utf8(context, "context"), context, stream);
+          prepared.batch.add(stream);
+        }
+        pipeline_.run(utf8, text, stream);
+        prepared.batch.add(stream);
+      }
+    } catch (py::error_already_set& error) {
+      prepared.error = error.value();
+    } catch (const py::type_error& error) {
+      prepared.error = py::handle(PyExc_TypeError)(error.what());
+    }
+    return prepared;
+  }
+
+  std::size_t put(const Slots& slots, const Prepared& prepared) {
+    const auto numbers = span_of(slots);
+    if (numbers.size() != prepared.batch.size()) {
+      throw std::invalid_argument(std::to_string(numbers.size()) + " slots for " +
+                                  std::to_string(prepared.batch.size()) + " texts");
+    }
+    return pipeline_.with_stems(
+        [&](const Stems& stems) { return index_.put(numbers, prepared.batch, stems); });
+  }
+
+  std::size_t erase(const Slots& slots) {
+    const auto numbers = span_of(slots);
+    const py::gil_scoped_release release;
+    return index_.erase(numbers);
+  }
+
+  [[nodiscard]] std::pair<Rows, Scores> search(const py::object& query, std::size_t k,
+                                               const std::optional<Slots>& allow) const {
+    const TokenStream stream = analyse(query);
+    std::span<const std::uint32_t> allowed;
+    if (allow) allowed = span_of(*allow);
+    return to_arrays(pipeline_.with_stems([&](const Stems& stems) {
+      const std::optional<SlotSet> set = allow ? std::optional<SlotSet>(allowed) : std::nullopt;
+      return index_.search(stream, stems, k, set ? &*set : nullptr);
+    }));
+  }
+
+  [[nodiscard]] py::list search_many(const py::sequence& queries, std::size_t k,
+                                     std::size_t threads) const {
+    std::vector<TokenStream> streams(py::len(queries));
+    for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = analyse(queries[i]);
+    const auto lists = pipeline_.with_stems(
+        [&](const Stems& stems) { return index_.search_many(streams, stems, k, threads); });
+    py::list arrays;
+    for (const std::vector<Hit>& hits : lists) arrays.append(py::cast(to_arrays(hits)));
+    return arrays;
+  }
+
+  [[nodiscard]] py::list explain(const py::object& query, std::uint32_t slot) const {
+    const TokenStream stream = analyse(query);
+    py::list terms;
+    for (const auto& [term, score] : pipeline_.with_stems(
+             [&](const Stems& stems) { return index_.explain(stream, stems, slot); })) {
+      terms.append(py::make_tuple(term, score.f, score.n, score.idf, score.length, score.weight,
+                                  score.contribution));
+    }
+    return terms;
+  }
+
+  void compact() {
+    const py::gil_scoped_release release;
+    index_.compact();
+  }
+  [[nodiscard]] bool contains(std::uint32_t slot) const { return index_.contains(slot); }
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
+  [[nodiscard]] TextIndexStats stats() const {
+    const py::gil_scoped_release release;
+    return index_.stats();
+  }
+
+ private:
+  [[nodiscard]] TokenStream analyse(const py::object& query) const {
+    TokenStream stream;
+    pipeline_.run(Utf8(query, "query"), query, stream);
+    return stream;
+  }
+
+  Pipeline pipeline_;
+  TextIndex index_;
+};
+
+py::dict to_dict(const Bm25Stats& stats) {
+  py::dict dict;
+  dict["documents"] = stats.documents;
+  dict["terms"] = stats.terms;
+  dict["postings"] = stats.postings;
+  dict["dead_postings"] = stats.dead_postings;
+  dict["total_length"] = stats.total_length;
+  dict["bytes"] = stats.bytes;
+  return dict;
+}
+
+// Checks CSR arrays before the GIL is given up (style: arguments at the public function).
+TokenLists token_lists(const Rows& indptr, const Slots& token_ids) {
+  const auto ends = span_of(indptr);
+  const auto ids = span_of(token_ids);
+  if (ends.empty() || ends.front() != 0) {
+    throw std::invalid_argument("indptr must begin with 0");
+  }
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    if (ends[i] < ends[i - 1]) {
+      throw std::invalid_argument("indptr must not descend, but indptr[" + std::to_string(i) +
+                                  "] is " + std::to_string(ends[i]) + " after " +
+                                  std::to_string(ends[i - 1]));
+    }
+  }
+  if (static_cast<std::size_t>(ends.back()) != ids.size()) {
+    throw std::invalid_argument("indptr ends with " + std::to_string(ends.back()) + " but there are " +
+                                std::to_string(ids.size()) + " token ids");
+  }
+  return {ends, ids};
+}
+
+// One tuple per compound: (text range in code points, identifier, tokens as (text, part, word,
+// stop)).
+py::list analyze_text(const std::string& kind, const py::object& text) {
+  const Utf8 utf8(text, "text");
+  TokenStream stream;
+  std::vector<std::size_t> code_points;  // before each byte; empty when bytes are code points
+  const AnalyzerKind analyzer = analyzer_kind(kind);
+  {
+    const py::gil_scoped_release release;
+    analyze(analyzer, utf8.view(), stream);
+    std::size_t n = 0;
+    for (const char c : utf8.view()) {
+      code_points.push_back(n);
+      n += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
+    }
+    code_points.push_back(n);
+  }
+  // code_points[i] counts the characters that begin before byte i.
+  py::list compounds;
+  for (const Compound& compound : stream.compounds) {
+    py::list tokens;
+    for (std::uint32_t i = 0; i < compound.n_tokens; ++i) {
+      const Token& token = stream.tokens[compound.first_token + i];
+      tokens.append(py::make_tuple(py::str(stream.text(token)), token.part, token.word, token.stop));
+    }
+    compounds.append(py::make_tuple(code_points[compound.source_begin],
+                                    code_points[compound.source_end], compound.identifier,
+                                    std::move(tokens)));
+  }
+  return compounds;
+}
+
+}  // namespace
+
+void register_lexical(py::module_& module) {
+  module.attr("ANALYZER_VERSION") = kAnalyzerVersion;
+  module.attr("UNICODE_VERSION") = kUnicodeVersion;
+  module.def("analyze", &analyze_text, py::arg("kind"), py::arg("text"));
+
+  py::class_<Prepared>(module, "PreparedTexts")
+      .def("__len__", [](const Prepared& prepared) { return prepared.batch.size(); })
+      .def_readonly("error", &Prepared::error);
+
+  py::class_<PyTextIndex>(module, "TextIndex")
+      .def(py::init<double, double, const py::object&, py::object>(), py::arg("k1"), py::arg("b"),
+           py::arg("analyzer"), py::arg("stem"))
+      .def("prepare", &PyTextIndex::prepare, py::arg("texts"), py::arg("contexts"))
+      .def("put", &PyTextIndex::put, py::arg("slots").noconvert(), py::arg("prepared"))
+      .def("erase", &PyTextIndex::erase, py::arg("slots").noconvert())
+      .def("search", &PyTextIndex::search, py::arg("query"), py::arg("k"),
+           py::arg("allow").noconvert() = py::none())
+      .def("search_many", &PyTextIndex::search_many, py::arg("queries"), py::arg("k"),
+           py::arg("threads"))
+      .def("explain", &PyTextIndex::explain, py::arg("query"), py::arg("slot"))
+      .def("compact", &PyTextIndex::compact)
+      .def("contains", &PyTextIndex::contains, py::arg("slot"))
+      .def("size", &PyTextIndex::size)
+      .def("stats", [](const PyTextIndex& index) {
+        const TextIndexStats stats = index.stats();
+        py::dict dict = to_dict(stats.bm25);
+        dict["bytes"] = stats.bm25.bytes + stats.vocabulary_bytes;
+        return dict;
+      });
+
+  py::class_<TokenIndex>(module, "TokenIndex")
+      .def(py::init<double, double>(), py::arg("k1"), py::arg("b"))
+      .def(
+          "put",
+          [](TokenIndex& index, const Slots& slots, const Rows& indptr, const Slots& token_ids) {
+            const auto numbers = span_of(slots);
+            const TokenLists documents = token_lists(indptr, token_ids);
+            if (numbers.size() != documents.size()) {
+              throw std::invalid_argument(std::to_string(numbers.size()) + " ids for " +
+                                          std::to_string(documents.size()) + " documents in indptr");
+            }
+            const py::gil_scoped_release release;
+            index.put(numbers, documents);
+          },
+          py::arg("slots").noconvert(), py::arg("indptr").noconvert(),
+          py::arg("token_ids").noconvert())
+      .def(
+          "erase",
+          [](TokenIndex& index, const Slots& slots) {
+            const auto numbers = span_of(slots);
+            const py::gil_scoped_release release;
+            return index.erase(numbers);
+          },
+          py::arg("slots").noconvert())
+      .def(
+          "search",
+          [](const TokenIndex& index, const Slots& token_ids, std::size_t k) {
+            const auto query = span_of(token_ids);
+            std::vector<Hit> hits;
+            {
+              const py::gil_scoped_release release;
+              hits = index.search(query, k);
+            }
+            return to_arrays(hits);
+          },
+          py::arg("token_ids").noconvert(), py::arg("k"))
+      .def(
+          "search_many",
+          [](const TokenIndex& index, const Rows& indptr, const Slots& token_ids, std::size_t k,
+             std::size_t threads) {
+            const TokenLists queries = token_lists(indptr, token_ids);
+            std::vector<std::vector<Hit>> lists;
+            {
+              const py::gil_scoped_release release;
+              lists = index.search_many(queries, k, threads);
+            }
+            return to_matrices(lists, k);
+          },
+          py::arg("indptr").noconvert(), py::arg("token_ids").noconvert(), py::arg("k"),
+          py::arg("threads"))
+      .def("compact", &TokenIndex::compact, py::call_guard<py::gil_scoped_release>())
+      .def("contains", &TokenIndex::contains, py::arg("slot"))
+      .def("size", &TokenIndex::size)
+      .def("stats", [](const TokenIndex& index) { return to_dict(index.stats()); });
+
+  py::class_<RowTable>(module, "RowTable")
+      .def(py::init<>())
+      .def(
+          "assign",
+          [](RowTable& table, const py::sequence& ids) {
+            std::vector<Utf8> owners;
+            std::vector<std::string_view> views;
+            for (const py::handle id : ids) {
+              owners.emplace_back(id, "id");
+              views.push_back(owners.back().view());
+            }
+            const std::vector<std::uint32_t> rows = table.assign(views);
+            return Slots(static_cast<py::ssize_t>(rows.size()), rows.data());
+          },
+          py::arg("ids"))
+      .def("remove", [](RowTable& table, std::string_view id) { return table.remove(id); },
+           py::arg("id"))
+      .def("find", [](const RowTable& table, std::string_view id) { return table.find(id); },
+           py::arg("id"))
+      .def("ids", [](const RowTable& table, const Rows& rows) { return table.ids(span_of(rows)); },
+           py::arg("rows").noconvert())
+      .def("__len__", &RowTable::size)
+      .def("memory_bytes", &RowTable::memory_bytes);
+}
+
+}  // namespace spector::bindings

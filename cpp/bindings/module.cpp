@@ -1,0 +1,11 @@
+#include "bindings/register.hpp"
+#include "kernels/dispatch.hpp"
+
+// "gil_not_used" is a promise: every object bound here is immutable or has its own lock.
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
+  module.doc() = "The C++ core of spector.";
+  spector::kernels::set_isa_from_environment();
+  spector::bindings::register_errors(module);
+  spector::bindings::register_base(module);
+  spector::bindings::register_lexical(module);
+}

@@ -1,0 +1,12 @@
+// What each file of the bindings adds to the module; module.cpp gives the order.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace spector::bindings {
+
+void register_errors(pybind11::module_& module);
+void register_base(pybind11::module_& module);
+void register_lexical(pybind11::module_& module);
+
+}  // namespace spector::bindings

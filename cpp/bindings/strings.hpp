@@ -1,0 +1,45 @@
+// Python str to UTF-8 for the core, and the argument errors that go with it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace spector::bindings {
+
+// A str and its UTF-8 bytes. Keeps alive what the view points into; make and destroy it with the
+// GIL, read it without. Lone surrogates become three ill-formed bytes each, which the analyzer
+// reads as U+FFFD.
+class Utf8 {
+ public:
+  // Throws TypeError naming `what` unless `object` is a str.
+  Utf8(pybind11::handle object, const char* what) {
+    if (!PyUnicode_Check(object.ptr())) {
+      throw pybind11::type_error(std::string(what) + " must be str, not " +
+                                 Py_TYPE(object.ptr())->tp_name);
+    }
+    Py_ssize_t size = 0;
+    const char* chars = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+    if (chars != nullptr) {
+      owner_ = pybind11::reinterpret_borrow<pybind11::object>(object);
+    } else {
+      PyErr_Clear();
+      owner_ = pybind11::reinterpret_steal<pybind11::object>(
+          PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogatepass"));
+      if (!owner_) throw pybind11::error_already_set();
+      chars = PyBytes_AS_STRING(owner_.ptr());
+      size = PyBytes_GET_SIZE(owner_.ptr());
+    }
+    view_ = {chars, static_cast<std::size_t>(size)};
+  }
+
+  [[nodiscard]] std::string_view view() const noexcept { return view_; }
+
+ private:
+  pybind11::object owner_;
+  std::string_view view_;
+};
+
+}  // namespace spector::bindings

@@ -1,0 +1,41 @@
+// BM25 over one window of documents (BM25-1, IDX-4). Kernels trust their input, allocate nothing
+// and give the same bits on every instruction set: only + - * / in one written order.
+//
+// Each kernel exists per instruction set (bm25.inl, built by isa.cpp) and as a plain loop
+// (scalar.cpp), which is the reference and the level "scalar".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace spector::kernels {
+
+// Postings of one term and what its contributions need. The denominator of a document of length
+// `len` is f + (c0 + c1 * len), all in float32.
+struct Bm25Postings {
+  const std::uint32_t* documents;  // ascending, each in [window, window + kWindow)
+  const std::uint32_t* frequencies;
+  std::size_t count;
+  float weight;  // idf * (k1 + 1) * query weight
+  float c0;      // k1 * (1 - b)
+  float c1;      // k1 * b / average length
+};
+
+inline constexpr std::size_t kWindow = 8192;  // accumulators of one window stay in L1
+
+// sums[d - window] += weight * f / (f + (c0 + c1 * lengths[d])) for each posting.
+struct Bm25Accumulate {
+  template <class Arch>
+  void operator()(Arch, const Bm25Postings& postings, const std::uint32_t* lengths,
+                  std::uint32_t window, float* sums) const noexcept;
+};
+
+// Writes the indices i < count (a multiple of 16) with sums[i] >= threshold, ascending; returns how
+// many. `indices` has room for `count`.
+struct CollectAtLeast {
+  template <class Arch>
+  std::size_t operator()(Arch, const float* sums, std::size_t count, float threshold,
+                         std::uint32_t* indices) const noexcept;
+};
+
+}  // namespace spector::kernels

@@ -1,0 +1,62 @@
+// Definitions of the kernels in bm25.hpp for one xsimd architecture.
+#pragma once
+
+#include <xsimd/xsimd.hpp>
+
+#include "kernels/bm25.hpp"
+
+namespace spector::kernels {
+
+template <class Arch>
+void Bm25Accumulate::operator()(Arch, const Bm25Postings& postings, const std::uint32_t* lengths,
+                                std::uint32_t window, float* sums) const noexcept {
+  using Float = xsimd::batch<float, Arch>;
+  using Int = xsimd::batch<std::int32_t, Arch>;
+  constexpr std::size_t kLanes = Float::size;
+  const Float weight(postings.weight);
+  const Float c0(postings.c0);
+  const Float c1(postings.c1);
+  const auto* documents = reinterpret_cast<const std::int32_t*>(postings.documents);
+  const auto* frequencies = reinterpret_cast<const std::int32_t*>(postings.frequencies);
+  const auto* window_lengths = reinterpret_cast<const std::int32_t*>(lengths + window);
+  const Int first(static_cast<std::int32_t>(window));
+  alignas(64) float contributions[kLanes];
+  alignas(64) std::int32_t offsets[kLanes];
+
+  std::size_t i = 0;
+  for (; i + kLanes <= postings.count; i += kLanes) {
+    const Int offset = Int::load_unaligned(documents + i) - first;
+    const Float length = xsimd::to_float(Int::gather(window_lengths, offset));
+    const Float f = xsimd::to_float(Int::load_unaligned(frequencies + i));
+    const Float contribution = weight * f / (f + (c0 + c1 * length));
+    contribution.store_aligned(contributions);
+    offset.store_aligned(offsets);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) sums[offsets[lane]] += contributions[lane];
+  }
+  for (; i < postings.count; ++i) {
+    const std::int32_t offset = documents[i] - static_cast<std::int32_t>(window);
+    const auto length = static_cast<float>(window_lengths[offset]);
+    const auto f = static_cast<float>(frequencies[i]);
+    sums[offset] += postings.weight * f / (f + (postings.c0 + postings.c1 * length));
+  }
+}
+
+template <class Arch>
+std::size_t CollectAtLeast::operator()(Arch, const float* sums, std::size_t count, float threshold,
+                                       std::uint32_t* indices) const noexcept {
+  using Float = xsimd::batch<float, Arch>;
+  constexpr std::size_t kLanes = Float::size;
+  const Float bound(threshold);
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    std::uint64_t mask = (Float::load_unaligned(sums + i) >= bound).mask();
+    while (mask != 0) {
+      indices[found++] = static_cast<std::uint32_t>(i) +
+                         static_cast<std::uint32_t>(__builtin_ctzll(mask));
+      mask &= mask - 1;
+    }
+  }
+  return found;
+}
+
+}  // namespace spector::kernels

@@ -1,0 +1,33 @@
+// The kernels of the instruction set in use, chosen once at start: the best this machine has, or
+// what SPECTOR_SIMD names. The table is immutable and its pointer atomic, so any thread may call.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "kernels/bm25.hpp"
+
+namespace spector::kernels {
+
+struct Table {
+  const char* name;  // scalar, sse2, avx2, avx512 (native off x86)
+  void (*bm25_accumulate)(const Bm25Postings&, const std::uint32_t* lengths, std::uint32_t window,
+                          float* sums) noexcept;
+  std::size_t (*collect_at_least)(const float* sums, std::size_t count, float threshold,
+                                  std::uint32_t* indices) noexcept;
+};
+
+[[nodiscard]] const Table& active() noexcept;
+
+// Names this machine can run, scalar first, best last.
+[[nodiscard]] std::vector<std::string_view> available_isas();
+
+// For tests, benchmarks and SPECTOR_SIMD. Throws std::invalid_argument naming what is available.
+void set_isa(std::string_view name);
+
+// Applies SPECTOR_SIMD where it is set. Called once, when the extension is loaded.
+void set_isa_from_environment();
+
+extern const Table kScalar;  // scalar.cpp
+
+}  // namespace spector::kernels

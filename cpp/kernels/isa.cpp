@@ -1,0 +1,14 @@
+// Compiled once per instruction set with SPECTOR_ARCH naming it. It includes kernels and nothing
+// else: a shared inline function built here with AVX could be the copy the linker keeps for all.
+#include "kernels/bm25.inl"
+
+namespace spector::kernels {
+
+using A = SPECTOR_ARCH;
+
+template void Bm25Accumulate::operator()<A>(A, const Bm25Postings&, const std::uint32_t*,
+                                            std::uint32_t, float*) const noexcept;
+template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t, float,
+                                                   std::uint32_t*) const noexcept;
+
+}  // namespace spector::kernels
