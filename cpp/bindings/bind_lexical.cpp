@@ -89,15 +89,17 @@ class Pipeline {
 
   [[nodiscard]] bool stemming() const { return !stem_.is_none(); }
 
-  // Needs the GIL, which it gives up while the core's own analyzer runs.
-  void run(const Utf8& text, const py::handle& object, TokenStream& out) const {
-    if (!tokenize_) {
-      const py::gil_scoped_release release;
+  // The core's own analyzer does the work; else a Python callable does.
+  [[nodiscard]] bool native() const { return !tokenize_; }
+
+  // Needs the GIL only where a callable is used.
+  void run(const Utf8& text, TokenStream& out) const {
+    if (native()) {
       analyze(kind_, text.view(), out);
       return;
     }
     out.clear();
-    const py::object tokens = tokenize_(object);
+    const py::object tokens = tokenize_(text.object());
     for (const py::handle token : tokens) {
       const Utf8 utf8(token, "a token of the analyzer");
       if (utf8.view().empty()) continue;
@@ -149,37 +151,38 @@ struct Prepared {
 
 class PyTextIndex {
  public:
-  PyTextIndex(double k1, double b, const py::object& analyzer, py::object stem)
-      : pipeline_(analyzer, std::move(stem)), index_(k1, b, pipeline_.stemming()) {}
+  PyTextIndex(double k1, double b, const py::object& analyzer, py::object stem, bool stop_words)
+      : pipeline_(analyzer, std::move(stem)), index_(k1, b, pipeline_.stemming(), stop_words) {}
 
-  // Analyses documents up to the first that is refused.
+  // Analyses documents up to the first that is refused. The GIL is given up once for all of them,
+  // not for each: getting it back can take milliseconds when other threads are busy.
   [[nodiscard]] Prepared prepare(const py::sequence& texts, const py::object& contexts) const {
-    Prepared prepared;
-    TokenStream stream;
     const std::size_t n = py::len(texts);
     if (!contexts.is_none() && py::len(contexts) != n) {
       throw std::invalid_argument("contexts has " + std::to_string(py::len(contexts)) +
                                   " entries for " + std::to_string(n) + " texts");
     }
-    // Short documents are analysed in one go without the GIL: giving it up costs more than a text.
+    Prepared prepared;
+    std::vector<std::pair<std::optional<Utf8>, Utf8>> documents;  // context, text
+    documents.reserve(n);
     try {
       for (std::size_t i = 0; i < n; ++i) {
-        const py::object text = texts[i];
-        const Utf8 utf8(text, "text");
-        const py::object context = contexts.is_none() ? py::object(py::none())
-                                                      : py::object(contexts[py::int_(i)]);
-        prepared.batch.begin_document();
-        if (!context.is_none()) {
-          pipeline_.run(Utf8(context, "context"), context, stream);
-          prepared.batch.add(stream);
+        std::optional<Utf8> context;
+        if (!contexts.is_none()) {
+          const py::object given = contexts[py::int_(i)];
+          if (!given.is_none()) context.emplace(given, "context");
         }
-        pipeline_.run(utf8, text, stream);
-        prepared.batch.add(stream);
+        documents.emplace_back(std::move(context), Utf8(texts[i], "text"));
+        if (!pipeline_.native()) analyse_document(documents.back(), prepared.batch);
       }
     } catch (py::error_already_set& error) {
       prepared.error = error.value();
     } catch (const py::type_error& error) {
       prepared.error = py::handle(PyExc_TypeError)(error.what());
+    }
+    if (pipeline_.native()) {
+      const py::gil_scoped_release release;
+      for (const auto& document : documents) analyse_document(document, prepared.batch);
     }
     return prepared;
   }
@@ -247,8 +250,19 @@ class PyTextIndex {
  private:
   [[nodiscard]] TokenStream analyse(const py::object& query) const {
     TokenStream stream;
-    pipeline_.run(Utf8(query, "query"), query, stream);
+    pipeline_.run(Utf8(query, "query"), stream);
     return stream;
+  }
+
+  void analyse_document(const std::pair<std::optional<Utf8>, Utf8>& document,
+                        AnalysedBatch& batch) const {
+    TokenStream context;
+    TokenStream text;
+    if (document.first) pipeline_.run(*document.first, context);
+    pipeline_.run(document.second, text);
+    batch.begin_document();
+    batch.add(context);
+    batch.add(text);
   }
 
   Pipeline pipeline_;
@@ -331,8 +345,8 @@ void register_lexical(py::module_& module) {
       .def_readonly("error", &Prepared::error);
 
   py::class_<PyTextIndex>(module, "TextIndex")
-      .def(py::init<double, double, const py::object&, py::object>(), py::arg("k1"), py::arg("b"),
-           py::arg("analyzer"), py::arg("stem"))
+      .def(py::init<double, double, const py::object&, py::object, bool>(), py::arg("k1"),
+           py::arg("b"), py::arg("analyzer"), py::arg("stem"), py::arg("stop_words"))
       .def("prepare", &PyTextIndex::prepare, py::arg("texts"), py::arg("contexts"))
       .def("put", &PyTextIndex::put, py::arg("slots").noconvert(), py::arg("prepared"))
       .def("erase", &PyTextIndex::erase, py::arg("slots").noconvert())
@@ -414,17 +428,25 @@ void register_lexical(py::module_& module) {
             std::vector<Utf8> owners;
             std::vector<std::string_view> views;
             for (const py::handle id : ids) {
-              owners.emplace_back(id, "id");
+              owners.emplace_back(id, "id", Utf8::kStrict);
               views.push_back(owners.back().view());
             }
             const std::vector<std::uint32_t> rows = table.assign(views);
             return Slots(static_cast<py::ssize_t>(rows.size()), rows.data());
           },
           py::arg("ids"))
-      .def("remove", [](RowTable& table, std::string_view id) { return table.remove(id); },
-           py::arg("id"))
-      .def("find", [](const RowTable& table, std::string_view id) { return table.find(id); },
-           py::arg("id"))
+      .def(
+          "remove",
+          [](RowTable& table, const py::object& id) {
+            return table.remove(Utf8(id, "id", Utf8::kStrict).view());
+          },
+          py::arg("id"))
+      .def(
+          "find",
+          [](const RowTable& table, const py::object& id) {
+            return table.find(Utf8(id, "id", Utf8::kStrict).view());
+          },
+          py::arg("id"))
       .def("ids", [](const RowTable& table, const Rows& rows) { return table.ids(span_of(rows)); },
            py::arg("rows").noconvert())
       .def("__len__", &RowTable::size)

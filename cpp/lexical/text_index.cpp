@@ -145,9 +145,10 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
     return vocabulary_.find(query.text(token), token.word, stems);
   };
 
+  const auto ignored = [&](const Token& token) { return token.stop && stop_words_; };
   const bool only_stop_words =
       std::all_of(query.compounds.begin(), query.compounds.end(), [&](const Compound& compound) {
-        return query.tokens[compound.first_token].stop;
+        return ignored(query.tokens[compound.first_token]);
       });
   const bool single = query.compounds.size() == 1;
   for (const Compound& compound : query.compounds) {
@@ -155,10 +156,10 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
     const std::span<const Token> tokens =
         std::span(query.tokens).subspan(compound.first_token, compound.n_tokens);
     const Token& whole = tokens[0];
-    if (whole.stop && !only_stop_words) continue;
+    if (ignored(whole) && !only_stop_words) continue;
     const auto add_parts = [&](double weight) {
       for (const Token& token : tokens.subspan(1)) {
-        if (token.part && !token.stop) add(find(token), weight);
+        if (token.part && !ignored(token)) add(find(token), weight);
       }
     };
     if (!compound.identifier && !compound.whole_only) {

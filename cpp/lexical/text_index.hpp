@@ -60,7 +60,9 @@ struct TextIndexStats {
 
 class TextIndex {
  public:
-  TextIndex(double k1, double b, bool stemming) : vocabulary_(stemming), index_(k1, b) {}
+  // `stop_words`: a query ignores tokens marked as function words (TOK-8).
+  TextIndex(double k1, double b, bool stemming, bool stop_words)
+      : stop_words_(stop_words), vocabulary_(stemming), index_(k1, b) {}
 
   // Documents of `batch` under `slots` (as many), each replacing what the slot held; of equal slots
   // the last wins. Returns how many were put; an exception (memory) leaves a prefix of them.
@@ -95,6 +97,7 @@ class TextIndex {
   void compact_unlocked();
   void compact_if_wasteful() noexcept;
 
+  const bool stop_words_;
   FairMutex mutex_;
   Vocabulary vocabulary_;
   Bm25Index index_;

@@ -1,0 +1,84 @@
+"""spector: an embedded memory engine for AI agents.
+
+>>> import spector
+>>> memory = spector.SpectorMemory.ephemeral()
+>>> memory.remember("Deploy failed: ERR_CONN_RESET from db-7", id="m1", tags=["deploy"])
+'m1'
+>>> [hit.id for hit in memory.recall("ERR_CONN_RESET")]
+['m1']
+>>> memory.close()
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from spector._core import simd_level
+from spector.errors import (
+    CapacityError,
+    ClosedError,
+    ConfigurationError,
+    CorruptionError,
+    DuplicateMemoryError,
+    LockedError,
+    SpectorError,
+    StorageError,
+    UnknownMemoryError,
+    VersionError,
+)
+
+if TYPE_CHECKING:
+    from spector import lexical
+    from spector.memory import Explanation, Memory, SpectorMemory, Status
+    from spector.recall.options import RecallOptions
+    from spector.recall.results import Hit, Results
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CapacityError",
+    "ClosedError",
+    "ConfigurationError",
+    "CorruptionError",
+    "DuplicateMemoryError",
+    "Explanation",
+    "Hit",
+    "LockedError",
+    "Memory",
+    "RecallOptions",
+    "Results",
+    "SpectorError",
+    "SpectorMemory",
+    "Status",
+    "StorageError",
+    "UnknownMemoryError",
+    "VersionError",
+    "__version__",
+    "lexical",
+    "simd_level",
+]
+
+# Imported on first use, so that `import spector` costs little more than numpy.
+_LAZY = {
+    "Explanation": "spector.memory",
+    "Memory": "spector.memory",
+    "SpectorMemory": "spector.memory",
+    "Status": "spector.memory",
+    "RecallOptions": "spector.recall.options",
+    "Hit": "spector.recall.results",
+    "Results": "spector.recall.results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "lexical":
+        return importlib.import_module("spector.lexical")
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'spector' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

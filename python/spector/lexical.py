@@ -1,0 +1,637 @@
+"""Keyword search: the analyzer and exact BM25 over live documents (specification, section A)."""
+
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spector import _core
+from spector.errors import SpectorError, UnknownMemoryError
+
+__all__ = ["BM25Index", "Compound", "TermScore", "TextIndex", "Token", "analyze"]
+
+Analyzer = str | Callable[[str], Sequence[str]]
+
+_MAX_SLOT = 2**32 - 2
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One term that a position is found under.
+
+    Attributes
+    ----------
+    text : str
+        The term as it is indexed: folded, and stemmed if it is a word.
+    part : bool
+        False for the whole form of the compound, True for one of its parts.
+    stop : bool
+        A function word: a query ignores it beside other terms (TOK-8).
+    """
+
+    text: str
+    part: bool
+    stop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """One position of a text (TOK-9): a word, an identifier, or one CJK bigram.
+
+    Attributes
+    ----------
+    text : str
+        The stretch of the given text.
+    start, end : int
+        Where it stands in the given text, in characters.
+    position : int
+        0 for the first compound of the text.
+    identifier : bool
+        It counts as one exact string (TOK-12).
+    tokens : tuple of Token
+        The whole form first, then its parts.
+    """
+
+    text: str
+    start: int
+    end: int
+    position: int
+    identifier: bool
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TermScore:
+    """One term's part in a score; the contributions, added in order, are the score (BM25-1).
+
+    Attributes
+    ----------
+    term : str
+    f : int
+        Occurrences in the document.
+    n : int
+        Documents that have the term.
+    idf : float
+    length : int
+        Positions of the document.
+    weight : float
+        Of the term in the query (TOK-12).
+    contribution : float
+    """
+
+    term: str
+    f: int
+    n: int
+    idf: float
+    length: int
+    weight: float
+    contribution: float
+
+
+class _Stemmer:
+    """PyStemmer behind a lock: its objects are not made for several threads at once."""
+
+    def __init__(self, language: str) -> None:
+        import Stemmer
+
+        if not isinstance(language, str):
+            raise TypeError(f"language must be str or None, not {type(language).__name__}")
+        known = Stemmer.algorithms()
+        if language not in known:
+            raise ValueError(
+                f"language {language!r} is not known: None or one of {', '.join(known)}"
+            )
+        self.version = str(Stemmer.version())
+        # No cache: the vocabulary remembers, so each word comes once.
+        self._stemmer = Stemmer.Stemmer(language, 0)
+        self._lock = threading.Lock()
+
+    def __call__(self, words: list[str]) -> list[str]:
+        with self._lock:
+            stems: list[str] = self._stemmer.stemWords(words)
+        return stems
+
+
+def _stemmer(analyzer: Analyzer, language: str | None) -> _Stemmer | None:
+    """Only the ``code`` analyzer marks words for stemming (TOK-10)."""
+    if language is None:
+        return None
+    stemmer = _Stemmer(language)
+    return stemmer if analyzer == "code" else None
+
+
+def _uses_stop_words(language: str | None) -> bool:
+    """The list holds English words: it does not apply to a text known to be in another language."""
+    return language in ("english", None)
+
+
+def analyze(text: str, analyzer: str = "code", language: str | None = "english") -> list[Compound]:
+    """Show what a text is found under: why something did or did not match.
+
+    Parameters
+    ----------
+    text : str
+        Any text; lone surrogates are read as U+FFFD (TOK-11).
+    analyzer : {"code", "standard", "whitespace"}
+    language : str or None
+        The Snowball stemmer of plain words; None for no stemming (AM-1).
+
+    Returns
+    -------
+    list of Compound
+        In the order of the text. Index and query are analysed in the same way.
+
+    Examples
+    --------
+    >>> for compound in analyze("renamed getUserName"):
+    ...     print(compound.text, [token.text for token in compound.tokens])
+    renamed ['renam']
+    getUserName ['getusername', 'getusernam', 'get', 'user', 'name']
+    """
+    stemmer = _stemmer(analyzer, language)
+    found = _core.analyze(analyzer, text)
+    words = sorted({token for *_, tokens in found for token, _, word, _ in tokens if word})
+    stems = dict(zip(words, stemmer(words) if stemmer else words, strict=True))
+    compounds = []
+    for position, (start, end, identifier, tokens) in enumerate(found):
+        terms: dict[str, Token] = {}
+        for token, part, word, stop in tokens:
+            term = stems[token] if word else token
+            terms.setdefault(term, Token(term, part, stop and _uses_stop_words(language)))
+        compounds.append(
+            Compound(text[start:end], start, end, position, identifier, tuple(terms.values()))
+        )
+    return compounds
+
+
+def _check_k(k: int) -> int:
+    if isinstance(k, bool):
+        raise TypeError("k must be int, not bool")
+    try:
+        k = operator.index(k)
+    except TypeError:
+        raise TypeError(f"k must be int, not {type(k).__name__}") from None
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    return min(k, 2**32)
+
+
+def _check_number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    return float(value)
+
+
+def _check_analyzer(analyzer: Analyzer) -> Analyzer:
+    if not isinstance(analyzer, str) and not callable(analyzer):
+        raise TypeError(
+            "analyzer must be 'code', 'standard', 'whitespace' or a callable, "
+            f"not {type(analyzer).__name__}"
+        )
+    return analyzer
+
+
+def _check_threads(threads: int) -> int:
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeError(f"threads must be int, not {type(threads).__name__}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
+    return min(threads, 256)
+
+
+def _check_list(name: str, value: Sequence[Any]) -> Sequence[Any]:
+    # A str is a sequence of str: a single text by mistake would become a batch of letters.
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
+    return value
+
+
+def _integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    """A one-dimensional array of integers in the range of `dtype`, without a copy if it is one."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have 1 dimension, not {array.ndim}")
+    if array.dtype == dtype and array.flags.c_contiguous:
+        return array
+    if array.size == 0:
+        return np.empty(0, dtype)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if int(array.min()) < low or int(array.max()) > high:
+        raise ValueError(
+            f"{name} must be between {low} and {high}, "
+            f"but holds {array.min()} to {array.max()}"
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def _slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
+    slots = _integers(name, value, np.uint32)
+    if slots.size and int(slots.max()) > _MAX_SLOT:
+        raise ValueError(f"{name} must be at most {_MAX_SLOT}, but holds {slots.max()}")
+    return slots
+
+
+class TextIndex:
+    """BM25 over texts that the caller numbers: the keyword index of a memory space.
+
+    Slots are small integers of the caller (memory is kept up to the highest one). Equal scores are
+    ordered by lower slot (GEN-4). All methods may be called from any thread; searches run beside
+    each other and give up the GIL.
+
+    Parameters
+    ----------
+    k1 : float
+        In [0, 3] (BM25-3).
+    b : float
+        In [0, 1].
+    analyzer : {"code", "standard", "whitespace"} or callable
+        A callable takes a text and returns its terms, one per position (TOK-10).
+    language : str or None
+        Stemmer of plain words, used by ``analyzer="code"`` (AM-1).
+    """
+
+    def __init__(
+        self,
+        k1: float = 1.2,
+        b: float = 0.75,
+        analyzer: Analyzer = "code",
+        language: str | None = "english",
+    ) -> None:
+        self._analyzer = _check_analyzer(analyzer)
+        self._language = language
+        stemmer = _stemmer(analyzer, language)
+        self._core = _core.TextIndex(
+            _check_number("k1", k1),
+            _check_number("b", b),
+            analyzer,
+            stemmer,
+            _uses_stop_words(language),
+        )
+        name = analyzer if isinstance(analyzer, str) else "callable"
+        self.fingerprint: str = f"{name}-{_core.ANALYZER_VERSION}/unicode-{_core.UNICODE_VERSION}"
+        if stemmer:
+            self.fingerprint += f"/snowball-{stemmer.version}-{language}"
+
+    def put(
+        self,
+        slots: ArrayLike,
+        texts: Sequence[str],
+        contexts: Sequence[str | None] | None = None,
+    ) -> None:
+        """Store a text under each slot, replacing what the slot held; equal slots: the last wins.
+
+        Parameters
+        ----------
+        slots : array_like of int, shape (n,)
+        texts : sequence of str, length n
+        contexts : sequence of str or None, length n, optional
+            Indexed before the text in the same field (AM-3).
+        """
+        prepared = self._core.prepare(_check_list("texts", texts), contexts)
+        if prepared.error is not None:
+            raise prepared.error
+        self._core.put(_slots("slots", slots), prepared)
+
+    def erase(self, slots: ArrayLike) -> int:
+        """Remove slots; return how many of them existed."""
+        return self._core.erase(_slots("slots", slots))
+
+    def search(
+        self, query: str, k: int = 10, allow: ArrayLike | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return slots and scores of the best `k` texts with a score above 0, best first.
+
+        Parameters
+        ----------
+        query : str
+            Any text; there is no query syntax.
+        k : int
+            At least 1.
+        allow : array_like of int, optional
+            Only these slots may be returned; statistics stay those of all texts (BM25-4).
+        """
+        allowed = None if allow is None else _slots("allow", allow)
+        return self._core.search(query, _check_k(k), allowed)
+
+    def search_batch(
+        self, queries: Sequence[str], k: int = 10, threads: int = 1
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """`search` for many queries over one state of the index."""
+        return self._core.search_many(
+            _check_list("queries", queries), _check_k(k), _check_threads(threads)
+        )
+
+    def explain(self, slot: int, query: str) -> list[TermScore]:
+        """Terms of the query that the text has; their contributions add up to its score."""
+        return [TermScore(*term) for term in self._core.explain(query, slot)]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, sizes in bytes, and the settings that make scores comparable (IDX-3)."""
+        counts = self._core.stats()
+        documents = counts["documents"]
+        return {
+            **counts,
+            "average_length": counts["total_length"] / documents if documents else 0.0,
+            "analyzer": self._analyzer if isinstance(self._analyzer, str) else "callable",
+            "language": self._language,
+            "fingerprint": self.fingerprint,
+        }
+
+    def compact(self) -> None:
+        """Free what removed and replaced texts still hold; scores do not change (IDX-2)."""
+        self._core.compact()
+
+    def __len__(self) -> int:
+        return self._core.size()
+
+    def __contains__(self, slot: object) -> bool:
+        return isinstance(slot, int) and 0 <= slot <= _MAX_SLOT and self._core.contains(slot)
+
+
+class BM25Index:
+    """Exact, incremental BM25 over documents with ids.
+
+    Holds texts, or documents that come as token ids (`add_tokens`); what is added first decides,
+    and mixing is a ValueError. Every change is seen by every search that starts after the call
+    returned (IDX-1). All methods may be called from any thread.
+
+    Parameters
+    ----------
+    k1 : float
+        In [0, 3] (BM25-3).
+    b : float
+        In [0, 1].
+    analyzer : {"code", "standard", "whitespace"} or callable
+        A callable takes a text and returns its terms, one per position (TOK-10).
+    language : str or None
+        Stemmer of plain words, used by ``analyzer="code"`` (AM-1); None for no stemming.
+
+    Examples
+    --------
+    >>> index = BM25Index()
+    >>> index.add("a", "getUserName raised ERR_CONN_42")
+    >>> index.add("b", "the user has a name")
+    >>> [id for id, score in index.search("ERR_CONN_42")]
+    ['a']
+    """
+
+    def __init__(
+        self,
+        k1: float = 1.2,
+        b: float = 0.75,
+        analyzer: Analyzer = "code",
+        language: str | None = "english",
+    ) -> None:
+        self._texts = TextIndex(k1, b, analyzer, language)
+        self._tokens = _core.TokenIndex(float(k1), float(b))
+        self._holds: str | None = None  # "texts" or "token ids", set by the first addition
+        self._rows = _core.RowTable()
+        self._write = threading.Lock()
+
+    def add(self, id: str, text: str, context: str | None = None) -> None:
+        """Add a document, or replace it entirely if the id exists (IDX-1).
+
+        Parameters
+        ----------
+        id : str
+            Not empty.
+        text : str
+        context : str, optional
+            Indexed with the text, such as a speaker, a title or a path (AM-3).
+        """
+        self._add_texts([id], [text], [context], numbered=False)
+
+    def add_batch(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        contexts: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add many documents; equal ids: the last wins.
+
+        If one document is refused, those before it are added and the exception says which it was
+        (IDX-6).
+        """
+        ids, texts = _check_list("ids", ids), _check_list("texts", texts)
+        if len(ids) != len(texts):
+            raise ValueError(f"ids has {len(ids)} entries for {len(texts)} texts")
+        self._add_texts(ids, texts, contexts, numbered=True)
+
+    def _add_texts(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        contexts: Sequence[str | None] | None,
+        *,
+        numbered: bool,
+    ) -> None:
+        good, id_error = self._check_ids(ids)
+        if good < len(ids):
+            texts = texts[:good]
+            contexts = None if contexts is None else contexts[:good]
+        prepared = self._texts._core.prepare(texts, contexts)
+        if len(prepared) < good:
+            good = len(prepared)
+        error = prepared.error or id_error
+        with self._write:
+            self._become("texts")
+            if good:
+                self._texts._core.put(self._rows.assign(ids[:good]), prepared)
+        if error is None:
+            return
+        where = f"document {good}: " if numbered else ""
+        if isinstance(error, (TypeError, ValueError)):
+            raise type(error)(f"{where}{error}") from error
+        raise SpectorError(f"{where}the analyzer raised {error!r}") from error
+
+    @staticmethod
+    def _check_ids(ids: Sequence[str]) -> tuple[int, Exception | None]:
+        """How many ids are good, counted from the front, and what is wrong with the next."""
+        for position, id in enumerate(ids):
+            if not isinstance(id, str):
+                return position, TypeError(f"id must be str, not {type(id).__name__}")
+            if not id:
+                return position, ValueError("id must be a non-empty str, not ''")
+            if not id.isascii() and any("\ud800" <= c <= "\udfff" for c in id):
+                return position, ValueError(f"id must not hold lone surrogates: {id!a}")
+        return len(ids), None
+
+    def add_tokens(self, ids: Sequence[str], indptr: ArrayLike, token_ids: ArrayLike) -> None:
+        """Add pre-tokenised documents in CSR form, or replace those whose ids exist.
+
+        Parameters
+        ----------
+        ids : sequence of str, length n
+        indptr : array_like of int64, shape (n + 1,)
+            Document i has ``token_ids[indptr[i]:indptr[i + 1]]``.
+        token_ids : array_like of uint32
+            Any numbers; a document's length is its number of tokens.
+        """
+        _check_list("ids", ids)
+        good, error = self._check_ids(ids)
+        if error is not None:
+            raise type(error)(f"document {good}: {error}")
+        ends = _integers("indptr", indptr, np.int64)
+        tokens = _integers("token_ids", token_ids, np.uint32)
+        if len(ends) != len(ids) + 1:
+            raise ValueError(f"indptr must have {len(ids) + 1} entries for {len(ids)} ids, "
+                             f"not {len(ends)}")  # fmt: skip
+        self._check_indptr(ends, len(tokens))
+        with self._write:
+            self._become("token ids")
+            self._tokens.put(self._rows.assign(ids), ends, tokens)
+
+    @staticmethod
+    def _check_indptr(ends: NDArray[np.int64], n_tokens: int) -> None:
+        if len(ends) == 0 or ends[0] != 0 or ends[-1] != n_tokens or (np.diff(ends) < 0).any():
+            raise ValueError(
+                f"indptr must begin with 0, not descend and end with {n_tokens}, "
+                "the number of token_ids"
+            )
+
+    def _become(self, kind: str) -> None:
+        if self._holds not in (None, kind):
+            raise ValueError(f"this index holds {self._holds}; {kind} need an index of their own")
+        self._holds = kind
+
+    def remove(self, id: str) -> bool:
+        """Remove a document; True if it existed. It is in no search that starts afterwards."""
+        with self._write:
+            row = self._rows.remove(id)
+            if row is None:
+                return False
+            self._store.erase(np.array([row], np.uint32))
+            return True
+
+    @property
+    def _store(self) -> "_core.TextIndex | _core.TokenIndex":
+        return self._tokens if self._holds == "token ids" else self._texts._core
+
+    def _named(
+        self, hits: tuple[NDArray[np.int64], NDArray[np.float32]]
+    ) -> list[tuple[str, float]]:
+        rows, scores = hits
+        pairs = zip(self._rows.ids(rows), scores.tolist(), strict=True)
+        # An id is gone if another thread removed it since the search.
+        return [(id, score) for id, score in pairs if id is not None]
+
+    def _check_text_query(self) -> None:
+        if self._holds == "token ids":
+            raise ValueError("this index holds token ids: use search_tokens")
+
+    def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
+        """Return (id, score) of the best `k` documents with a score above 0, best first.
+
+        Equal scores are in the order of first insertion (GEN-4). No text raises: there is no
+        query syntax.
+        """
+        self._check_text_query()
+        return self._named(self._texts.search(query, k))
+
+    def search_batch(
+        self, queries: Sequence[str], k: int = 10, threads: int = 1
+    ) -> list[list[tuple[str, float]]]:
+        """`search` for many queries over one state of the index, on up to `threads` threads."""
+        self._check_text_query()
+        return [self._named(hits) for hits in self._texts.search_batch(queries, k, threads)]
+
+    def search_tokens(
+        self, token_ids: ArrayLike, k: int = 10
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Search an index of token ids.
+
+        Returns
+        -------
+        rows : ndarray of int64, shape (n,), n <= k
+            Documents by order of first insertion, from 0; best first.
+        scores : ndarray of float32, shape (n,)
+        """
+        self._check_token_query()
+        return self._tokens.search(_integers("token_ids", token_ids, np.uint32), _check_k(k))
+
+    def search_tokens_batch(
+        self, indptr: ArrayLike, token_ids: ArrayLike, k: int = 10, threads: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """`search_tokens` for many queries in CSR form.
+
+        Returns
+        -------
+        rows : ndarray of int64, shape (n_queries, k)
+            -1 where a query has fewer than k hits.
+        scores : ndarray of float32, shape (n_queries, k)
+            0 where there is no hit.
+        """
+        self._check_token_query()
+        ends = _integers("indptr", indptr, np.int64)
+        tokens = _integers("token_ids", token_ids, np.uint32)
+        self._check_indptr(ends, len(tokens))
+        k = _check_k(k)
+        width = min(k, max(1, len(self)))
+        rows, scores = self._tokens.search_many(ends, tokens, width, _check_threads(threads))
+        if width == k:
+            return rows, scores
+        padded = ((0, 0), (0, k - width))
+        return np.pad(rows, padded, constant_values=-1), np.pad(scores, padded)
+
+    def _check_token_query(self) -> None:
+        if self._holds == "texts":
+            raise ValueError("this index holds texts: use search")
+
+    def score(self, id: str, query: str) -> float:
+        """Score of one document; 0.0 if it does not match.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No document has this id (a KeyError).
+        """
+        total = np.float32(0)
+        for term in self.explain(id, query):
+            total += np.float32(term.contribution)
+        return float(total)
+
+    def explain(self, id: str, query: str) -> list[TermScore]:
+        """How a document's score comes about; empty if it does not match.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No document has this id (a KeyError).
+        """
+        self._check_text_query()
+        row = self._rows.find(id)
+        if row is None:
+            raise UnknownMemoryError(f"no document has the id {id!r}")
+        return self._texts.explain(row, query)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, sizes in bytes (ids included), and the settings that make scores comparable."""
+        stats = self._texts.stats()
+        if self._holds == "token ids":
+            counts = self._tokens.stats()
+            documents = counts["documents"]
+            average = counts["total_length"] / documents if documents else 0.0
+            stats |= {**counts, "average_length": average, "analyzer": None, "language": None}
+        stats["bytes"] += self._rows.memory_bytes()
+        return stats
+
+    def compact(self) -> None:
+        """Free what removed and replaced documents still hold; scores do not change (IDX-2)."""
+        self._store.compact()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and bool(id) and self._rows.find(id) is not None
+
+    def __repr__(self) -> str:
+        return f"BM25Index({len(self)} documents, {self._texts.fingerprint})"
+
+
