@@ -146,6 +146,7 @@ def generate() -> str:
         # What the analyzer's fold relies on: it folds clusters of a base and its marks one by one,
         # and has one table of decompositions for both the compatibility and the canonical one.
         assert not composes_back or kind == MARK or code in hangul_tail, hex(code)
+        assert combining == 0 or kind == MARK, hex(code)
         if nfkc == char:
             for part in folded:
                 assert unicodedata.normalize("NFD", part) == unicodedata.normalize("NFKD", part)

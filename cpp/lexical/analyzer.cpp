@@ -487,10 +487,10 @@ class CodeAnalyzer {
     const std::string_view folded = std::string_view(out_.chars).substr(begin, end - begin);
     out_.compounds.push_back({.first_token = out_.tokens.size(),
                               .n_tokens = 1,
-                              .source_begin = begin,
-                              .source_end = end,
                               .identifier = false,
-                              .whole_only = false});
+                              .whole_only = false,
+                              .source_begin = begin,
+                              .source_end = end});
     out_.tokens.push_back(
         {.begin = begin,
          .size = static_cast<std::uint32_t>(std::min(folded.size(), kMaxTokenBytes)),
@@ -578,10 +578,10 @@ class CodeAnalyzer {
       const std::string_view folded = std::string_view(out_.chars).substr(offset);
       out_.compounds.push_back({.first_token = out_.tokens.size(),
                                 .n_tokens = 1,
-                                .source_begin = view.source_begin(from),
-                                .source_end = view.source_end(from, to),
                                 .identifier = false,
-                                .whole_only = false});
+                                .whole_only = false,
+                                .source_begin = view.source_begin(from),
+                                .source_end = view.source_end(from, to)});
       out_.tokens.push_back({.begin = offset,
                              .size = static_cast<std::uint32_t>(cut_size(folded)),
                              .part = false,
@@ -623,12 +623,12 @@ class CodeAnalyzer {
 
     Compound compound{.first_token = out_.tokens.size(),
                       .n_tokens = 0,
-                      .source_begin = view.source_begin(begin),
-                      .source_end = view.source_end(begin, end),
                       .identifier = tailed || shape.pieces() ||
                                     shape.has(kLevel1 | kLevel2 | bit(Class::Underscore)) ||
                                     (shape.has(bit(Class::Hyphen)) && shape.digit),
-                      .whole_only = false};
+                      .whole_only = false,
+                      .source_begin = view.source_begin(begin),
+                      .source_end = view.source_end(begin, end)};
     sink_.begin_compound();
     constexpr std::string_view kUrn = "urn:uuid:";
     const std::size_t urn = folded.starts_with(kUrn) ? kUrn.size() : 0;
@@ -900,10 +900,10 @@ class PlainAnalyzer {
     }
     out_.compounds.push_back({.first_token = out_.tokens.size(),
                               .n_tokens = 1,
-                              .source_begin = source_begin,
-                              .source_end = source_end,
                               .identifier = false,
-                              .whole_only = false});
+                              .whole_only = false,
+                              .source_begin = source_begin,
+                              .source_end = source_end});
     out_.tokens.push_back({.begin = begin,
                            .size = static_cast<std::uint32_t>(cut_size(folded)),
                            .part = false,

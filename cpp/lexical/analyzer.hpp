@@ -26,10 +26,10 @@ struct Token {
 struct Compound {
   std::uint64_t first_token = 0;
   std::uint32_t n_tokens = 0;
-  std::uint64_t source_begin = 0;  // byte range in the text as it was given
-  std::uint64_t source_end = 0;
   bool identifier = false;  // TOK-12
   bool whole_only = false;  // a query uses the whole form and nothing else (TOK-4)
+  std::uint64_t source_begin = 0;  // byte range in the text as it was given
+  std::uint64_t source_end = 0;
 };
 
 // Reused between texts so that analysing allocates nothing once the buffers have grown.

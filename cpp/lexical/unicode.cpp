@@ -210,15 +210,20 @@ void Normalizer::put(char32_t code, std::uint32_t begin, std::uint32_t end) {
     have_starter_ = true;
     return;
   }
-  if (have_starter_) {
-    have_starter_ = false;
-    decompose(starter_.code, [&](char32_t part) {
-      segment_.push_back({part, starter_.begin, starter_.end, char_properties(part)});
-    });
-  }
   decompose(code, [&](char32_t part) {
     const CharProperties p = char_properties(part);
-    if (p.combining_class == 0 && (p.flags & kComposesBack) == 0) flush();
+    if ((p.flags & kStable) != 0) {
+      flush();
+      starter_ = {part, begin, end, p};
+      have_starter_ = true;
+      return;
+    }
+    if (have_starter_) {
+      have_starter_ = false;
+      decompose(starter_.code, [&](char32_t base) {
+        segment_.push_back({base, starter_.begin, starter_.end, char_properties(base)});
+      });
+    }
     segment_.push_back({part, begin, end, p});
   });
 }
@@ -244,22 +249,24 @@ void Folder::fold(const SourcedChar* first, const SourcedChar* last, bool strip_
     return;
   }
   chars_.clear();
+  bool accent_base = false;
   for (const SourcedChar* c = first; c != last; ++c) {
     casefold_char(c->code, [&](char32_t folded) {
-      decompose(folded,
-                [&](char32_t part) { chars_.push_back({part, 0, 0, char_properties(part)}); });
+      decompose(folded, [&](char32_t part) {
+        const CharProperties p = char_properties(part);
+        if (p.char_class != CharClass::Mark) {
+          accent_base = strip_accents && (p.flags & kAccentBase) != 0;
+        } else if (accent_base) {
+          return;
+        }
+        chars_.push_back({part, 0, 0, p});
+      });
     });
   }
-  order_marks(chars_, scratch_);
-  if (strip_accents) {
-    bool accent_base = false;
-    std::erase_if(chars_, [&](const SourcedChar& c) {
-      if (c.properties.char_class == CharClass::Mark) return accent_base;
-      accent_base = (c.properties.flags & kAccentBase) != 0;
-      return false;
-    });
+  if (chars_.size() > 1) {
+    order_marks(chars_, scratch_);
+    compose(chars_);
   }
-  compose(chars_);
   for (const SourcedChar& c : chars_) append_utf8(out, c.code);
 }
 

@@ -82,7 +82,8 @@ class Normalizer {
 };
 
 // Folds a cluster (a base character with its marks, NFKC) for matching: full casefold, canonical
-// decomposition, optionally removal of the marks that follow a Latin, Greek or Cyrillic base,
+// decomposition, optionally removal of the marks that follow a Latin, Greek or Cyrillic base or an
+// ASCII digit (so the letters that Cyrillic writes with a mark, й and ё, lose it as well),
 // composition. Appends UTF-8.
 class Folder {
  public:
