@@ -1,0 +1,595 @@
+"""`SpectorMemory`: remember texts, recall the ones that matter."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from spector._core import simd_level
+from spector.recall.keyword import keyword_recall
+from spector.recall.options import RecallOptions, make_filter, resolve
+from spector.recall.results import Explanation, Hit, Results
+from spector.store import Journal, Memory, Settings, Space
+from spector.store.ids import IdMaker
+from spector.store.values import (
+    CONFLICTS,
+    UNSET,
+    Draft,
+    Unset,
+    check_choice,
+    check_count,
+    check_draft,
+    check_id,
+    check_seconds,
+    check_text,
+    check_time,
+    show,
+)
+
+__all__ = [
+    "Explanation",
+    "Hit",
+    "Memory",
+    "RecallOptions",
+    "Results",
+    "SpectorMemory",
+    "Status",
+]
+
+_DEFAULTS: Final = Settings(k1=1.2, b=0.75, analyzer="code", language="english")
+
+Time = int | date | str
+
+
+def _system_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is in a space and how large it is.
+
+    Attributes
+    ----------
+    path : str or None
+        The folder; None for an ephemeral memory.
+    documents : int
+        How many memories there are.
+    events : int
+        How many changes the journal has.
+    terms, postings : int
+        Size of the keyword index.
+    index_bytes, journal_bytes : int
+        Memory of the index, and size of the journal on disk with its log.
+    k1, b, analyzer, language
+        The stored settings.
+    fingerprint : str
+        Versions of what makes terms out of texts.
+    simd_level : str
+        The instruction set that the kernels use.
+    last_event : int or None
+        When the newest change happened, in milliseconds since 1970 UTC.
+    """
+
+    path: str | None
+    documents: int
+    events: int
+    terms: int
+    postings: int
+    index_bytes: int
+    journal_bytes: int
+    k1: float
+    b: float
+    analyzer: str
+    language: str | None
+    fingerprint: str
+    simd_level: str
+    last_event: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return asdict(self)
+
+
+class SpectorMemory:
+    """A memory: one space on disk, or one that lives as long as the object.
+
+    Open it with `SpectorMemory.open` or `SpectorMemory.ephemeral`. Any number of threads may use
+    one object, and any number of processes may open one folder, all of them for writing; a process
+    made by fork opens the folder again.
+
+    What `remember`, `remember_many` and `forget` did is on stable storage when they return, and
+    every recall that starts then sees it.
+
+    Examples
+    --------
+    >>> with SpectorMemory.ephemeral() as memory:
+    ...     _ = memory.remember("Deploy failed: ERR_CONN_RESET from db-7", id="m1")
+    ...     [hit.id for hit in memory.recall("err_conn_reset")]
+    ['m1']
+    """
+
+    def __init__(
+        self, space: Space, clock: Callable[[], int] | None = None, seed: int | None = None
+    ) -> None:
+        import random
+
+        self._space = space
+        self._clock = clock or _system_clock
+        self._ids = IdMaker(random.Random(seed))
+        # Closes at garbage collection and at exit, if nobody did before.
+        self._finalizer = weakref.finalize(self, space.close)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        k1: float | Unset = UNSET,
+        b: float | Unset = UNSET,
+        analyzer: str | Unset = UNSET,
+        language: str | Unset | None = UNSET,
+        busy_timeout: float = 5.0,
+        clock: Callable[[], int] | None = None,
+        seed: int | None = None,
+    ) -> SpectorMemory:
+        """Open the space in a folder; folder and space are made when absent.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The folder.
+        k1, b : float, optional
+            Constants of BM25, in [0, 3] and [0, 1]; 1.2 and 0.75 in a new space.
+        analyzer : {"code", "standard", "whitespace"}, optional
+            How texts become terms; "code" in a new space.
+        language : str or None, optional
+            Whose words are stemmed; "english" in a new space, None for no stemming.
+        busy_timeout : float
+            Seconds to wait for another process that is writing, before a `LockedError`.
+        clock : callable, optional
+            Gives the time in milliseconds since 1970 UTC.
+        seed : int, optional
+            Of the random part of ids.
+
+        Returns
+        -------
+        SpectorMemory
+
+        Raises
+        ------
+        ValueError
+            A bad option, or one that differs from what is stored with the space.
+        CorruptionError, VersionError
+            The journal is damaged, not ours, or of a newer version; it was not touched.
+        LockedError, StorageError
+            Another process held it too long; the disk or its permissions refused.
+        """
+        folder = _check_path(path)
+        given = {"k1": k1, "b": b, "analyzer": analyzer, "language": language}
+        wanted, fingerprint = _check_settings(given)
+        timeout = check_seconds("busy_timeout", busy_timeout)
+        _check_clock_and_seed(clock, seed)
+        journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
+        try:
+            with journal.reader() as reader:
+                meta = reader.meta()
+            stored = Settings(**{name: meta[name] for name in given})
+            for name, value in given.items():
+                if value is not UNSET and value != getattr(stored, name):
+                    raise ValueError(
+                        f"{name} is {getattr(stored, name)!r} in the space {folder}, got {value!r};"
+                        f" leave {name} out to use the stored one"
+                    )
+            space = Space(journal, stored)
+            space.load()
+            fingerprint = space.index_stats()["fingerprint"]
+            if meta["fingerprint"] != fingerprint:
+                with journal.transaction() as transaction:
+                    transaction.set_meta({"fingerprint": fingerprint})
+        except BaseException:
+            journal.close()
+            raise
+        return cls(space, clock, seed)
+
+    @classmethod
+    def ephemeral(
+        cls,
+        *,
+        k1: float | Unset = UNSET,
+        b: float | Unset = UNSET,
+        analyzer: str | Unset = UNSET,
+        language: str | Unset | None = UNSET,
+        clock: Callable[[], int] | None = None,
+        seed: int | None = None,
+    ) -> SpectorMemory:
+        """Make a memory that touches no file and is gone when it is closed.
+
+        The parameters are those of `open`.
+        """
+        wanted, fingerprint = _check_settings(
+            {"k1": k1, "b": b, "analyzer": analyzer, "language": language}
+        )
+        _check_clock_and_seed(clock, seed)
+        return cls(Space(Journal.ephemeral(_new_meta(wanted, fingerprint)), wanted), clock, seed)
+
+    # Writing
+
+    def remember(
+        self,
+        text: str,
+        *,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        type: str = "semantic",
+        source: str = "user_stated",
+        session: str | None = None,
+        author: str | None = None,
+        context: str | None = None,
+        timestamp: Time | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: str = "update",
+    ) -> str:
+        """Store one memory.
+
+        Parameters
+        ----------
+        text : str
+            Any text. A lone surrogate in it becomes U+FFFD.
+        id : str, optional
+            Its name; by default a new one that sorts by time.
+        tags : iterable of str
+            Stored folded: NFKC, lower case, single spaces.
+        type : {"working", "episodic", "semantic", "procedural"}
+            What kind of memory it is.
+        source : str
+            Where it came from.
+        session, author : str, optional
+            In which session, and by whom.
+        context : str, optional
+            Short text that is searched like the text: speaker, date, title, path.
+        timestamp : int, datetime, date or str, optional
+            When it happened: milliseconds since 1970 UTC, or a time or date in ISO 8601; without
+            a zone it is UTC. Now, if not given.
+        metadata : mapping, optional
+            Whatever JSON can hold; kept, not searched.
+        on_conflict : {"update", "ignore", "error"}
+            What to do when the id exists: replace the memory entirely (it keeps its place among
+            equal scores and its time of creation), keep the old one, or raise.
+
+        Returns
+        -------
+        str
+            The id.
+
+        Raises
+        ------
+        DuplicateMemoryError
+            The id exists and `on_conflict` is "error".
+        LockedError, StorageError
+            Another process wrote for too long; the disk refused. Nothing was stored.
+        """
+        check_choice("on_conflict", on_conflict, CONFLICTS)
+        now = self._now()
+        item = {
+            "text": text,
+            "id": id,
+            "tags": tags,
+            "type": type,
+            "source": source,
+            "session": session,
+            "author": author,
+            "context": context,
+            "timestamp": timestamp,
+            "metadata": metadata,
+        }
+        return self._store([check_draft(item, now)], on_conflict, now)[0]
+
+    def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        batch_size: int = 1000,
+        progress: Callable[[int], object] | None = None,
+        on_conflict: str = "update",
+    ) -> list[str]:
+        """Store many memories, one transaction per batch.
+
+        The result is that of one `remember` after the other. If an item is bad or the iterable
+        raises, the batches before it stay stored and nothing of its own batch is.
+
+        Parameters
+        ----------
+        items : iterable of mappings
+            Each with the arguments of `remember` (not `on_conflict`); only "text" is needed. Read
+            as it is needed, so a generator may be larger than memory.
+        batch_size : int
+            How many to store at once.
+        progress : callable, optional
+            Called with the number stored so far after each batch; it may use this object.
+        on_conflict : {"update", "ignore", "error"}
+            As in `remember`.
+
+        Returns
+        -------
+        list of str
+            The id of each item.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A bad item; the message says which (`items[17]: ...`).
+        """
+        check_choice("on_conflict", on_conflict, CONFLICTS)
+        size = check_count("batch_size", batch_size)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, got {show(progress)}")
+        if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+            raise TypeError(
+                "items must be an iterable of mappings,"
+                f" got {items.__class__.__name__} {show(items)}"
+            )
+        self._space.journal.check_usable()
+        ids: list[str] = []
+        batch: list[Draft] = []
+        now = self._now()
+
+        def flush() -> None:
+            ids.extend(self._store(batch, on_conflict, now, first=len(ids)))
+            batch.clear()
+            if progress is not None:
+                progress(len(ids))
+
+        for position, item in enumerate(items):
+            if not batch:
+                now = self._now()
+            try:
+                batch.append(check_draft(item, now))
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"items[{position}]: {error}") from None
+            if len(batch) == size:
+                flush()
+        if batch:
+            flush()
+        return ids
+
+    def _store(
+        self, drafts: list[Draft], on_conflict: str, now: int, first: int | None = None
+    ) -> list[str]:
+        return self._space.write(
+            lambda transaction: transaction.remember(drafts, on_conflict, now, self._ids, first)
+        )
+
+    def forget(self, id: str) -> None:
+        """Forget a memory: no recall that starts later finds it.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        memory_id = check_id("id", id)
+        now = self._now()
+        self._space.write(lambda transaction: transaction.forget(memory_id, now))
+
+    # Reading
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int | Unset = UNSET,
+        options: RecallOptions | Mapping[str, Any] | None = None,
+        tags: Iterable[str] | Unset = UNSET,
+        tag_match: str | Unset = UNSET,
+        type: str | Unset | None = UNSET,
+        author: str | Unset | None = UNSET,
+        since: Time | Unset | None = UNSET,
+        until: Time | Unset | None = UNSET,
+    ) -> Results:
+        """Find the memories that match a query best.
+
+        Parameters
+        ----------
+        query : str
+            Any text; there is no query syntax.
+        k : int
+            How many hits at most, 10 by default. Only memories that match are returned.
+        options : RecallOptions or mapping, optional
+            Values for the other parameters; what is given as a keyword wins.
+        tags, tag_match, type, author, since, until
+            Return only memories that meet all of these; see `RecallOptions`. They do not change
+            scores.
+
+        Returns
+        -------
+        Results
+            A sequence of `Hit`, best first.
+        """
+        start = time.perf_counter()
+        text = check_text("query", query)
+        explicit = {
+            "k": k,
+            "tags": tags,
+            "tag_match": tag_match,
+            "type": type,
+            "author": author,
+            "since": since,
+            "until": until,
+        }
+        chosen = resolve(options, explicit)
+        hits = keyword_recall(self._space, text, chosen.k, chosen.filter())
+        return Results(hits, query, time.perf_counter() - start)
+
+    def inspect(self, id: str) -> Memory:
+        """The memory of this id.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        memory_id = check_id("id", id)
+        with self._space.journal.reader() as reader:
+            return reader.memory(memory_id)
+
+    def browse(
+        self,
+        *,
+        tags: Iterable[str] = (),
+        tag_match: str = "all",
+        type: str | None = None,
+        author: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[Memory]:
+        """List memories, newest timestamp first.
+
+        Parameters
+        ----------
+        tags, tag_match, type, author, since, until
+            List only memories that meet all of these; see `RecallOptions`.
+        limit : int
+            How many at most.
+        after : str, optional
+            The id of the last memory of the previous page; it must still be there.
+
+        Returns
+        -------
+        list of Memory
+        """
+        wanted = make_filter(tags, tag_match, type, author, since, until)
+        count = check_count("limit", limit)
+        last = None if after is None else check_id("after", after)
+        with self._space.journal.reader() as reader:
+            return reader.newest_first(wanted, count, last)
+
+    def explain(self, id: str, query: str) -> Explanation:
+        """Why a memory matches a query, term by term.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        memory_id = check_id("id", id)
+        text = check_text("query", query)
+        terms = self._space.read(
+            lambda reader, index: tuple(index.explain(reader.find(memory_id)[0], text))
+        )
+        return Explanation(memory_id, sum(term.contribution for term in terms), terms)
+
+    def status(self) -> Status:
+        """What is in the space and how large it is."""
+        journal = self._space.journal
+        settings = self._space.settings
+        totals, last_event, index = self._space.read(
+            lambda reader, index: (reader.totals(), reader.last_event_time(), index.stats())
+        )
+        return Status(
+            path=None if journal.path is None else str(journal.path.parent),
+            documents=totals["memories"].rows,
+            events=totals["events"].rows,
+            terms=index["terms"],
+            postings=index["postings"],
+            index_bytes=index["bytes"],
+            journal_bytes=journal.size(),
+            k1=settings.k1,
+            b=settings.b,
+            analyzer=settings.analyzer,
+            language=settings.language,
+            fingerprint=index["fingerprint"],
+            simd_level=simd_level(),
+            last_event=last_event,
+        )
+
+    def __len__(self) -> int:
+        with self._space.journal.reader() as reader:
+            return reader.totals()["memories"].rows
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, str):
+            return False
+        with self._space.journal.reader() as reader:
+            return reader.has(id)
+
+    # Without these an object with a length and no memory in it would be false.
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        journal = self._space.journal
+        place = "ephemeral" if journal.path is None else repr(str(journal.path.parent))
+        return f"<SpectorMemory {place}{' closed' if journal.closed else ''}>"
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the memory; may be called again. Any other call then raises `ClosedError`."""
+        self._finalizer()
+
+    def __enter__(self) -> SpectorMemory:
+        self._space.journal.check_usable()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _now(self) -> int:
+        now = self._clock()
+        if isinstance(now, bool) or not isinstance(now, int):
+            raise TypeError(
+                f"clock must give an int of milliseconds since 1970 UTC, got {show(now)}"
+            )
+        return check_time("the time given by clock", now)
+
+
+def _check_path(path: object) -> Path:
+    try:
+        folder = os.fspath(path)  # type: ignore[call-overload]
+    except TypeError:
+        folder = None
+    if not isinstance(folder, str):
+        raise TypeError(f"path must be a str or PathLike, got {type(path).__name__} {show(path)}")
+    if not folder or "\0" in folder:
+        raise ValueError(f"path must be the name of a folder, got {show(folder)}")
+    return Path(folder).absolute()
+
+
+def _check_settings(given: Mapping[str, Any]) -> tuple[Settings, str]:
+    """Settings for a new space, and their fingerprint; bad ones raise before a file is touched."""
+    chosen = {
+        name: getattr(_DEFAULTS, name) if value is UNSET else value for name, value in given.items()
+    }
+    if not isinstance(chosen["analyzer"], str):  # a function cannot be stored
+        raise TypeError(f"analyzer must be the name of one, got {show(chosen['analyzer'])}")
+    index = Settings(**chosen).index()
+    chosen["k1"] = float(chosen["k1"])
+    chosen["b"] = float(chosen["b"])
+    return Settings(**chosen), index.fingerprint
+
+
+def _check_clock_and_seed(clock: object, seed: object) -> None:
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock must be callable, got {show(clock)}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise TypeError(f"seed must be an int, got {show(seed)}")
+
+
+def _new_meta(settings: Settings, fingerprint: str) -> dict[str, Any]:
+    return {"store_id": os.urandom(16).hex(), "fingerprint": fingerprint, **asdict(settings)}

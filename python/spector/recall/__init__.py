@@ -1,0 +1,1 @@
+"""Finding memories: options, steps, results."""

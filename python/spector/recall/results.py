@@ -1,0 +1,139 @@
+"""What a recall gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from spector.store.model import Memory
+
+if TYPE_CHECKING:
+    from spector.lexical import TermScore
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory that was found.
+
+    Attributes
+    ----------
+    score : float
+        How well it matches; higher is better. Compare within one recall only.
+    memory : Memory
+        The memory. Its fields can be read from the hit directly: `hit.text`.
+    """
+
+    score: float
+    memory: Memory
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.id
+
+    @property
+    def text(self) -> str:
+        """The memory's text."""
+        return self.memory.text
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The memory's tags."""
+        return self.memory.tags
+
+    @property
+    def type(self) -> str:
+        """The memory's type."""
+        return self.memory.type
+
+    @property
+    def source(self) -> str:
+        """Where the memory came from."""
+        return self.memory.source
+
+    @property
+    def session(self) -> str | None:
+        """The memory's session."""
+        return self.memory.session
+
+    @property
+    def author(self) -> str | None:
+        """The memory's author."""
+        return self.memory.author
+
+    @property
+    def context(self) -> str | None:
+        """The memory's context."""
+        return self.memory.context
+
+    @property
+    def timestamp(self) -> int:
+        """When it happened, in milliseconds since 1970 UTC."""
+        return self.memory.timestamp
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The memory's metadata."""
+        return self.memory.metadata
+
+
+class Results(Sequence[Hit]):
+    """The hits of one recall, best first.
+
+    Attributes
+    ----------
+    query : str
+        What was asked.
+    seconds : float
+        How long it took.
+    """
+
+    __slots__ = ("_hits", "query", "seconds")
+
+    def __init__(self, hits: Sequence[Hit], query: str, seconds: float) -> None:
+        self._hits = tuple(hits)
+        self.query = query
+        self.seconds = seconds
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: int | slice) -> Hit | Results:
+        if isinstance(index, slice):
+            return Results(self._hits[index], self.query, self.seconds)
+        return self._hits[index]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __repr__(self) -> str:
+        hits = "1 hit" if len(self) == 1 else f"{len(self)} hits"
+        lines = [f"<{hits} for {self.query[:60]!r} in {1000 * self.seconds:.1f} ms>"]
+        lines += [
+            f"  {hit.score:8.3f}  {hit.id}  {' '.join(hit.text[:200].split())[:70]}"
+            for hit in self._hits[:10]
+        ]
+        if len(self) > 10:
+            lines.append(f"  ... {len(self) - 10} more")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a memory matches a query.
+
+    Attributes
+    ----------
+    id : str
+        The memory.
+    score : float
+        Its score for the query; 0 if it does not match.
+    terms : tuple of TermScore
+        What each term of the query that it has contributes; the contributions sum to the score.
+    """
+
+    id: str
+    score: float
+    terms: tuple[TermScore, ...]

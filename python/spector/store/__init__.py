@@ -1,0 +1,20 @@
+"""The space on disk: the journal, and the replica that each process builds from it."""
+
+from .check import Report, check
+from .filters import Filter
+from .journal import FILE_NAME, Journal
+from .model import Event, EventType, Memory
+from .space import Settings, Space
+
+__all__ = [
+    "FILE_NAME",
+    "Event",
+    "EventType",
+    "Filter",
+    "Journal",
+    "Memory",
+    "Report",
+    "Settings",
+    "Space",
+    "check",
+]

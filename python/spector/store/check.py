@@ -1,0 +1,174 @@
+"""Is a journal sound? Used in full by `spector doctor`, and in part at each open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spector.errors import CorruptionError, VersionError
+
+from .journal import FILE_NAME, Journal, Reader
+from .model import (
+    Event,
+    EventType,
+    MemoryRow,
+    add_crc,
+    event_crc,
+    tags_of,
+    verified,
+)
+
+
+class Audit:
+    """Collects what was read and compares it with what the journal says it holds."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, int] = {}
+        self._row_sum = 0
+        self._tags = 0
+        self._tag_sum = 0
+        self._events = 0
+        self._event_sum = 0
+        self._highest_slot = 0
+        self._living: set[int] = set()
+
+    def add_rows(self, rows: Iterable[MemoryRow]) -> None:
+        """Count these memories, each once however often it is read."""
+        for row in rows:
+            slot, crc = row[0], row[13]
+            if slot in self._rows:
+                continue
+            self._rows[slot] = crc
+            self._row_sum += crc
+            for tag in tags_of(row):
+                self._tags += 1
+                self._tag_sum += hash((tag, slot))
+
+    def add_events(self, events: Iterable[Event]) -> None:
+        """Count these events; they must come in order."""
+        for event in events:
+            self._events += 1
+            self._event_sum += event.crc
+            if event.slot > self._highest_slot:
+                self._highest_slot = event.slot
+            if event.type == EventType.REMEMBER:
+                self._living.add(event.slot)
+            elif event.type == EventType.FORGET:
+                self._living.discard(event.slot)
+
+    def problems(self, reader: Reader) -> Iterator[str]:
+        """Every difference between what was counted and what is stored."""
+        totals = reader.totals()
+        found = {
+            "memories": (len(self._rows), add_crc(0, self._row_sum)),
+            "events": (self._events, add_crc(0, self._event_sum)),
+            "meta": reader.meta_total(),
+        }
+        for name, (count, crc_sum) in found.items():
+            if count != totals[name].rows:
+                yield f"{name} has {count} rows, but {totals[name].rows} were written"
+            elif crc_sum != totals[name].crc_sum:
+                yield f"the checksums of {name} do not add up to the stored sum"
+        for slot in sorted(self._living ^ self._rows.keys())[:10]:
+            state = "is missing" if slot in self._living else "has no event"
+            yield f"the memory in slot {slot} {state}"
+        if reader.highest_slot() < self._highest_slot:
+            yield (
+                f"the highest slot is said to be {reader.highest_slot()},"
+                f" but {self._highest_slot} was given out"
+            )
+        tags, tag_sum = 0, 0
+        for pair in reader.every_tag():
+            tags += 1
+            tag_sum += hash(pair)
+        if (tags, tag_sum) != (self._tags, self._tag_sum):
+            yield "the table of tags differs from the tags of the memories"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found.
+
+    Attributes
+    ----------
+    path : str
+        The journal that was checked.
+    memories, events : int
+        How many of each were read.
+    problems : list of str
+        What is wrong, one sentence each; empty when the journal is sound.
+    """
+
+    path: str
+    memories: int = 0
+    events: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "path": self.path,
+            "ok": self.ok,
+            "memories": self.memories,
+            "events": self.events,
+            "problems": list(self.problems),
+        }
+
+
+def check(path: str | os.PathLike[str]) -> Report:
+    """Check the journal of the space in a folder, without changing it.
+
+    Looks at the application id and version, the schema, SQLite's own integrity check, the checksum
+    of each row, the totals, the order of events, and the table of tags.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder of the space.
+
+    Returns
+    -------
+    Report
+        With `ok` and the list of `problems`. A damaged journal is reported, not raised; a journal
+        that is absent, locked or unreadable raises.
+    """
+    file = Path(path) / FILE_NAME
+    memories = events = 0
+    problems: list[str] = []
+    try:
+        journal = Journal.existing(Path(path))
+    except (CorruptionError, VersionError) as error:
+        return Report(str(file), problems=[str(error)])
+    try:
+        with journal.reader() as reader:
+            problems.extend(reader.problems())
+            audit = Audit()
+            for row in reader.every_row():
+                memories += 1
+                try:
+                    audit.add_rows([verified(row, "this file")])
+                except CorruptionError as error:
+                    problems.append(str(error))
+            for expected, event in enumerate(reader.every_event(), 1):
+                events += 1
+                audit.add_events([event])
+                if event.seq != expected:
+                    problems.append(f"event {expected} is missing or out of order")
+                    break
+                if event_crc(*event[:5]) != event.crc:
+                    problems.append(f"event {event.seq} does not match its checksum")
+            reader.meta()
+            problems.extend(audit.problems(reader))
+    except CorruptionError as error:
+        problems.append(str(error))
+    finally:
+        journal.close()
+    return Report(str(file), memories, events, problems)

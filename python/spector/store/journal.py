@@ -1,0 +1,882 @@
+"""journal.db: the only source of truth of a space.
+
+One SQLite file in WAL mode. Every change is one transaction that writes the rows, the events that
+tell other replicas of it, and the totals row with the count and checksum sum of each table. All
+SQL of the project is in this file and in `filters.py`, and `translated` is the one place where
+errors of SQLite and of the operating system become ours.
+
+Threads: a `Journal` may be used by any number of threads. Readers each borrow a connection of
+their own; there is one connection for writing, and the caller sees to it that one thread at a time
+uses it. An ephemeral journal has a single connection, which a lock passes from one to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spector.errors import (
+    CapacityError,
+    ClosedError,
+    CorruptionError,
+    DuplicateMemoryError,
+    LockedError,
+    SpectorError,
+    StorageError,
+    UnknownMemoryError,
+    VersionError,
+)
+
+from .filters import Filter
+from .ids import IdMaker
+from .model import (
+    MEMORY_COLUMNS,
+    Event,
+    EventType,
+    Memory,
+    MemoryRow,
+    add_crc,
+    event_crc,
+    memory_crc,
+    meta_crc,
+    to_memory,
+    verified,
+)
+from .values import Draft, show
+
+FILE_NAME: Final = "journal.db"
+LOCK_NAME: Final = "lock"
+APPLICATION_ID: Final = 0x53504543  # "SPEC"
+SCHEMA_VERSION: Final = 1
+MAX_SLOT: Final = 2**32 - 2
+TABLES: Final = ("memories", "events", "meta")
+
+# memory_tags has no foreign key: SQLite would then look for children by slot, which is not the
+# first column of its key. Its rows are compared with the memories on open instead.
+SCHEMA: Final = """
+CREATE TABLE meta(
+  key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE totals(
+  name TEXT PRIMARY KEY, count INTEGER NOT NULL, crc_sum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE memories(
+  slot INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL,
+  context TEXT, type TEXT NOT NULL, source TEXT NOT NULL, session TEXT, author TEXT,
+  timestamp INTEGER NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL,
+  tags TEXT NOT NULL, metadata TEXT NOT NULL, crc INTEGER NOT NULL
+) STRICT;
+CREATE INDEX memories_by_time ON memories(timestamp);
+CREATE INDEX memories_by_type ON memories(type, timestamp);
+CREATE INDEX memories_by_author ON memories(author, timestamp) WHERE author IS NOT NULL;
+CREATE TABLE memory_tags(
+  tag TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY(tag, slot)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE events(
+  seq INTEGER PRIMARY KEY, type INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
+  payload TEXT, crc INTEGER NOT NULL
+) STRICT;
+"""
+
+_COLUMNS: Final = ", ".join(MEMORY_COLUMNS)
+_INSERT: Final = f"INSERT INTO memories({_COLUMNS}) VALUES({','.join('?' * 14)})"
+_UPDATE: Final = (
+    f"UPDATE memories SET ({', '.join(MEMORY_COLUMNS[1:])}) = ({','.join('?' * 13)}) WHERE slot = ?"
+)
+_IN_LIMIT: Final = 500  # parameters of one IN list
+_IDLE_READERS: Final = 8  # connections kept open for the next recall
+_HEADER_BYTES: Final = 100
+_RESTORE: Final = "restore it from a copy; `spector doctor` says what is damaged"
+
+
+class FileIdentity(NamedTuple):
+    """Which file a path means."""
+
+    device: int
+    inode: int
+
+
+class Total(NamedTuple):
+    """Count and checksum sum of one table."""
+
+    rows: int
+    crc_sum: int
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+_BUSY: Final = (5, 6)
+_READONLY: Final = 8
+_IO_ERROR: Final = 10
+_CORRUPT: Final = (11, 26)
+_FULL: Final = 13
+_CANNOT_OPEN: Final = 14
+_TOO_BIG: Final = 18
+# Python 3.10 gives the message only.
+_CODES_BY_MESSAGE: Final = (
+    ("locked", 5),
+    ("readonly", 8),
+    ("disk I/O error", 10),
+    ("malformed", 11),
+    ("is full", 13),
+    ("unable to open", 14),
+    ("too big", 18),
+    ("not a database", 26),
+)
+_ERRNO_BY_CODE: Final = {
+    _READONLY: errno.EROFS,
+    _IO_ERROR: errno.EIO,
+    _FULL: errno.ENOSPC,
+    _CANNOT_OPEN: errno.EIO,
+}
+
+
+def _sqlite_code(error: sqlite3.Error) -> int:
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF
+    message = str(error)
+    return next((code for text, code in _CODES_BY_MESSAGE if text in message), 1)
+
+
+def _translate(error: Exception, where: str, waited: float) -> Exception:
+    if isinstance(error, OSError):
+        return StorageError(error.errno or errno.EIO, f"{where}: {error.strerror or error}")
+    assert isinstance(error, sqlite3.Error)
+    code = _sqlite_code(error)
+    if code in _BUSY:
+        return LockedError(
+            f"{where} has been locked by another process for the {waited:.1f} s that this call"
+            " waited (busy_timeout); nothing was changed and retrying is safe"
+        )
+    if code in _ERRNO_BY_CODE:
+        return StorageError(
+            _ERRNO_BY_CODE[code], f"{where}: {error}; the operation was undone as a whole"
+        )
+    if code == _TOO_BIG:
+        return ValueError(f"{where}: a value is larger than SQLite can store ({error})")
+    if isinstance(error, sqlite3.ProgrammingError):
+        return SpectorError(f"{where}: {error}")
+    return CorruptionError(f"{where} is damaged ({error}); {_RESTORE}")
+
+
+@contextlib.contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Turn errors of SQLite and of the operating system into ours, naming the file."""
+    start = time.monotonic()
+    try:
+        yield
+    except SpectorError:
+        raise
+    except (sqlite3.Error, OSError) as error:
+        raise _translate(error, where, time.monotonic() - start) from error
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Questions to one consistent state of the journal: that of the read transaction it is in."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        self._connection = connection
+        self._where = where
+
+    def begin(self) -> None:
+        """Fix the state that all later questions see."""
+        self._connection.execute("BEGIN")  # the first question fixes the state
+
+    def newest_event(self) -> int:
+        """The number of the newest event, 0 if there is none."""
+        newest: int | None = self._connection.execute("SELECT max(seq) FROM events").fetchone()[0]
+        return newest or 0
+
+    def events(self, after: int, limit: int) -> list[Event]:
+        """The next events in order, their checksums verified."""
+        events = [
+            Event(*row)
+            for row in self._connection.execute(
+                "SELECT seq, type, at, slot, payload, crc FROM events WHERE seq > ?"
+                " ORDER BY seq LIMIT ?",
+                (after, limit),
+            )
+        ]
+        for expected, event in enumerate(events, after + 1):
+            if event.seq != expected or event_crc(*event[:5]) != event.crc:
+                raise CorruptionError(
+                    f"{self._where}: event {expected} is missing or does not match its checksum;"
+                    f" {_RESTORE}"
+                )
+        return events
+
+    def rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
+        """The memories in these slots (ascending), verified; an empty slot is left out."""
+        found: dict[int, MemoryRow] = {}
+        if len(slots) > 1 and slots[-1] - slots[0] < 2 * len(slots):  # nearly one run
+            wanted = set(slots)
+            cursor = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM memories WHERE slot BETWEEN ? AND ?",
+                (slots[0], slots[-1]),
+            )
+            for row in cursor:
+                if row[0] in wanted:
+                    found[row[0]] = verified(row, self._where)
+            return found
+        for chunk in _chunks(slots):
+            cursor = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM memories WHERE slot IN ({_marks(chunk)})", chunk
+            )
+            for row in cursor:
+                found[row[0]] = verified(row, self._where)
+        return found
+
+    def every_row(self) -> Iterator[MemoryRow]:
+        """All memories in slot order, not verified."""
+        return self._connection.execute(f"SELECT {_COLUMNS} FROM memories ORDER BY slot")
+
+    def every_event(self) -> Iterator[Event]:
+        """All events in order, not verified."""
+        cursor = self._connection.execute(
+            "SELECT seq, type, at, slot, payload, crc FROM events ORDER BY seq"
+        )
+        return (Event(*row) for row in cursor)
+
+    def every_tag(self) -> Iterator[tuple[str, int]]:
+        """All rows of the tags table."""
+        return self._connection.execute("SELECT tag, slot FROM memory_tags")
+
+    def find(self, memory_id: str) -> MemoryRow:
+        """The memory of this id."""
+        row: MemoryRow | None = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (memory_id,)
+        ).fetchone()
+        if row is None:
+            raise UnknownMemoryError(f"no memory has the id {show(memory_id)}")
+        return verified(row, self._where)
+
+    def memory(self, memory_id: str) -> Memory:
+        """The same in its public form."""
+        return to_memory(self.find(memory_id))
+
+    def has(self, memory_id: str) -> bool:
+        """Whether there is a memory of this id."""
+        return (
+            self._connection.execute("SELECT 1 FROM memories WHERE id = ?", (memory_id,)).fetchone()
+            is not None
+        )
+
+    def matching(self, wanted: Filter) -> npt.NDArray[np.uint32]:
+        """The slots of the memories that meet the conditions."""
+        conditions, parameters = wanted.conditions()
+        cursor = self._connection.execute(
+            f"SELECT slot FROM memories WHERE {' AND '.join(conditions) or 'TRUE'}", parameters
+        )
+        return np.fromiter((row[0] for row in cursor), dtype=np.uint32)
+
+    def newest_first(self, wanted: Filter, limit: int, after: str | None) -> list[Memory]:
+        """A page of memories by descending timestamp, after the memory `after`."""
+        conditions, parameters = wanted.conditions()
+        if after is not None:
+            last = self.find(after)
+            conditions.append("(timestamp, slot) < (?, ?)")
+            parameters.extend((last[8], last[0]))
+        cursor = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM memories WHERE {' AND '.join(conditions) or 'TRUE'}"
+            " ORDER BY timestamp DESC, slot DESC LIMIT ?",
+            (*parameters, min(limit, MAX_SLOT)),
+        )
+        return [to_memory(verified(row, self._where)) for row in cursor]
+
+    def totals(self) -> dict[str, Total]:
+        """What the totals table says about each table."""
+        cursor = self._connection.execute("SELECT name, count, crc_sum FROM totals")
+        totals = {name: Total(count, crc_sum) for name, count, crc_sum in cursor}
+        if sorted(totals) != sorted(TABLES):
+            raise CorruptionError(f"{self._where}: the totals table is damaged; {_RESTORE}")
+        return totals
+
+    def meta(self) -> dict[str, Any]:
+        """The stored settings, verified."""
+        settings: dict[str, Any] = {}
+        for key, value, crc in self._connection.execute("SELECT key, value, crc FROM meta"):
+            if meta_crc(key, value) != crc:
+                raise CorruptionError(
+                    f"{self._where}: the setting {show(key)} does not match its checksum;"
+                    f" {_RESTORE}"
+                )
+            settings[key] = json.loads(value)
+        if self.meta_total() != self.totals()["meta"]:
+            raise CorruptionError(f"{self._where}: a setting is missing; {_RESTORE}")
+        return settings
+
+    def meta_total(self) -> Total:
+        """Count and checksum sum of the settings as they are."""
+        crcs = [row[0] for row in self._connection.execute("SELECT crc FROM meta")]
+        return Total(len(crcs), add_crc(0, sum(crcs)))
+
+    def last_event_time(self) -> int | None:
+        """When the newest event happened."""
+        row = self._connection.execute("SELECT at FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
+
+    def highest_slot(self) -> int:
+        """The highest slot ever given out."""
+        row = self._connection.execute(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'memories'"
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the file as a whole: SQLite's own check, schema, totals, tags."""
+        for (message,) in self._connection.execute("PRAGMA integrity_check(100)"):
+            if message != "ok":
+                yield f"SQLite integrity check: {message}"
+        yield from self._schema_problems()
+
+    def _schema_problems(self) -> Iterator[str]:
+        query = "SELECT type, name, sql FROM sqlite_schema"
+        found = set(self._connection.execute(query))
+        with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+            fresh.executescript(SCHEMA)
+            expected = set(fresh.execute(query))
+        for kind, name, _ in sorted(expected - found, key=str):
+            yield f"{kind} {name} is missing or has another definition"
+        for kind, name, _ in sorted(found - expected, key=str):
+            if kind in ("trigger", "view"):
+                yield f"{kind} {name} is not ours"
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _IN_LIMIT):
+        yield values[start : start + _IN_LIMIT]
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+class Transaction(Reader):
+    """One change in the making; `log` and `texts` are what `apply` needs after the commit."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        super().__init__(connection, where)
+        self.log: list[Event] = []
+        self.texts: dict[int, tuple[str, str | None]] = {}
+        self._deltas = {name: [0, 0] for name in TABLES}
+        self._next_seq = 0
+
+    def remember(
+        self,
+        drafts: Sequence[Draft],
+        on_conflict: str,
+        now: int,
+        ids: IdMaker,
+        first: int | None = None,
+    ) -> list[str]:
+        """Store a batch as if one by one; returns the id of each draft.
+
+        `first` is the position of the first draft in what the caller was given, for messages.
+        """
+        names, known = self._name(drafts, now, ids)
+        staged: dict[str, Draft] = {}
+        for position, (name, draft) in enumerate(zip(names, drafts, strict=True)):
+            if on_conflict != "update" and (name in known or name in staged):
+                if on_conflict == "ignore":
+                    continue
+                place = "" if first is None else f"items[{first + position}]: "
+                raise DuplicateMemoryError(
+                    f"{place}a memory has the id {show(name)} already (on_conflict='error')"
+                )
+            staged[name] = draft
+        inserts: list[MemoryRow] = []
+        updates: list[tuple[Any, ...]] = []
+        tags: list[tuple[str, int]] = []
+        old_tags: list[tuple[str, int]] = []
+        next_slot = self.highest_slot() + 1
+        crc_delta = 0
+        for name, draft in staged.items():
+            old = known.get(name)
+            if old is None:
+                slot, created = next_slot, now
+                next_slot += 1
+            else:
+                slot, created, old_crc, old_tags_json = old
+                crc_delta -= old_crc
+                old_tags.extend((tag, slot) for tag in json.loads(old_tags_json))
+            fields = (
+                name,
+                draft.text,
+                draft.context,
+                draft.type,
+                draft.source,
+                draft.session,
+                draft.author,
+                draft.timestamp,
+                created,
+                now,
+                draft.tags_json,
+                draft.metadata_json,
+            )
+            crc = memory_crc(slot, *fields)
+            crc_delta += crc
+            if old is None:
+                inserts.append((slot, *fields, crc))
+            else:
+                updates.append((*fields, crc, slot))
+            if draft.tags:
+                tags.extend((tag, slot) for tag in draft.tags)
+            self.texts[slot] = (draft.text, draft.context)
+        if next_slot - 1 > MAX_SLOT:
+            raise CapacityError(
+                f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
+            )
+        execute = self._connection.executemany
+        execute("DELETE FROM memory_tags WHERE tag = ? AND slot = ?", old_tags)
+        execute(_UPDATE, updates)
+        execute(_INSERT, inserts)
+        execute("INSERT INTO memory_tags(tag, slot) VALUES(?, ?)", tags)
+        self._count("memories", len(inserts), crc_delta)
+        self._log(EventType.REMEMBER, self.texts, now)
+        return names
+
+    def _name(
+        self, drafts: Sequence[Draft], now: int, ids: IdMaker
+    ) -> tuple[list[str], dict[str, tuple[int, int, int, str]]]:
+        """Ids for all drafts, and slot, created, crc and tags of those that are stored."""
+        names = [ids.next(now) if draft.id is None else draft.id for draft in drafts]
+        known = self._known(list(dict.fromkeys(names)))
+        taken = {draft.id for draft in drafts}
+        for position, draft in enumerate(drafts):
+            while draft.id is None and (names[position] in known or names[position] in taken):
+                # Made up by another handle at the same moment.
+                names[position] = ids.next(now)
+                known.update(self._known([names[position]]))
+        return names, known
+
+    def _known(self, names: Sequence[str]) -> dict[str, tuple[int, int, int, str]]:
+        known: dict[str, tuple[int, int, int, str]] = {}
+        for chunk in _chunks(names):
+            for name, *rest in self._connection.execute(
+                f"SELECT id, slot, created, crc, tags FROM memories WHERE id IN ({_marks(chunk)})",
+                chunk,
+            ):
+                known[name] = (rest[0], rest[1], rest[2], rest[3])
+        return known
+
+    def forget(self, memory_id: str, now: int) -> None:
+        """Delete a memory; its slot stays out of use."""
+        row = self.find(memory_id)
+        slot = row[0]
+        execute = self._connection.executemany
+        execute("DELETE FROM memories WHERE slot = ?", [(slot,)])
+        execute(
+            "DELETE FROM memory_tags WHERE tag = ? AND slot = ?",
+            [(tag, slot) for tag in json.loads(row[11])],
+        )
+        self._count("memories", -1, -row[13])
+        self._log(EventType.FORGET, [slot], now)
+
+    def set_meta(self, values: Mapping[str, Any]) -> None:
+        """Store settings."""
+        for key, value in values.items():
+            encoded = json.dumps(value)
+            crc = meta_crc(key, encoded)
+            old = self._connection.execute("SELECT crc FROM meta WHERE key = ?", (key,)).fetchone()
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta(key, value, crc) VALUES(?, ?, ?)", (key, encoded, crc)
+            )
+            self._count("meta", 0 if old else 1, crc - (old[0] if old else 0))
+
+    def finish(self) -> None:
+        """Write the events and the new totals; the commit comes next."""
+        self._connection.executemany(
+            "INSERT INTO events(seq, type, at, slot, payload, crc) VALUES(?, ?, ?, ?, ?, ?)",
+            self.log,
+        )
+        self._count("events", len(self.log), sum(event.crc for event in self.log))
+        totals = self.totals()
+        for name, (count, crc) in self._deltas.items():
+            if count or crc:
+                old = totals[name]
+                self._connection.execute(
+                    "UPDATE totals SET count = ?, crc_sum = ? WHERE name = ?",
+                    (old.rows + count, add_crc(old.crc_sum, crc), name),
+                )
+
+    def _count(self, table: str, rows: int, crc: int) -> None:
+        self._deltas[table][0] += rows
+        self._deltas[table][1] += crc
+
+    def _log(self, kind: EventType, slots: Iterable[int], now: int) -> None:
+        seq = self._next_seq or self.newest_event() + 1
+        for seq, slot in enumerate(slots, seq):  # noqa: B020  (the number continues)
+            crc = event_crc(seq, kind.value, now, slot, None)
+            self.log.append(Event(seq, kind.value, now, slot, None, crc))
+            self._next_seq = seq + 1
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+_open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+_busy_at_fork: set[FileIdentity] = set()
+
+
+class Journal:
+    """The journal of one open space; see the top of this file for threads."""
+
+    def __init__(self, path: Path | None, busy_timeout: float = 5.0) -> None:
+        self.path = path
+        self.where = "the ephemeral space" if path is None else str(path)
+        self._busy_timeout = busy_timeout
+        self._lock = threading.Lock()  # guards the three below
+        self._idle: list[sqlite3.Connection] = []
+        self._borrowed = 0
+        self._closed = False
+        self._pid = os.getpid()
+        self._broken = False
+        # Held while the write connection is in use; with one connection for all, readers too.
+        self._turn = threading.Lock()
+        self._identity = None if path is None else self._check_file(path)
+        self._writer = self._connect()
+        _open_journals.add(self)
+
+    @classmethod
+    def ephemeral(cls, meta: Mapping[str, Any]) -> Journal:
+        """A journal in memory, gone when it is closed."""
+        journal = cls(None)
+        _fill(journal._writer, meta)
+        return journal
+
+    @classmethod
+    def open(cls, folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> Journal:
+        """The journal in a folder; both are created, with these settings, when absent."""
+        path = folder / FILE_NAME
+        with translated(str(path)):
+            _check_folder(folder)
+            if not path.exists():
+                _create(folder, meta, busy_timeout)
+            return cls(path, busy_timeout)
+
+    @classmethod
+    def existing(cls, folder: Path, busy_timeout: float = 5.0) -> Journal:
+        """The journal in a folder; a StorageError when there is none."""
+        path = folder / FILE_NAME
+        with translated(str(path)):
+            _check_folder(folder)
+            return cls(path, busy_timeout)
+
+    # Connections
+
+    def _check_file(self, path: Path) -> FileIdentity:
+        """Refuse what is not a journal of ours before SQLite may touch it."""
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+            status = os.fstat(file.fileno())
+        identity = FileIdentity(status.st_dev, status.st_ino)
+        if identity in _busy_at_fork:
+            raise SpectorError(
+                f"{path} was in use by another thread when this process was forked, so it cannot"
+                " be opened here; fork while no call is running, or start processes by spawn"
+            )
+        application_id = int.from_bytes(header[68:72], "big")
+        if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+            raise CorruptionError(
+                f"{path} is not a journal of spector: its first {_HEADER_BYTES} bytes are not those"
+                f" of an SQLite file ({len(header)} bytes read); {_RESTORE}, or remove it to start"
+                " an empty space"
+            )
+        if application_id != APPLICATION_ID:
+            raise CorruptionError(
+                f"{path} is an SQLite file, but not a journal of spector (application id"
+                f" {application_id:#010x} at offset 68, expected {APPLICATION_ID:#010x}); open"
+                " another folder"
+            )
+        self._check_version(int.from_bytes(header[60:64], "big"), path)
+        return identity
+
+    def _check_version(self, version: int, path: Path | str) -> None:
+        if version > SCHEMA_VERSION:
+            raise VersionError(
+                f"{path} has format version {version}; this spector knows versions up to"
+                f" {SCHEMA_VERSION}. Install a newer spector; the file is untouched"
+            )
+        if version < SCHEMA_VERSION:
+            raise CorruptionError(
+                f"{path} has the impossible format version {version} at offset 60; {_RESTORE}"
+            )
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = _connect(self.path, self._busy_timeout)
+        try:
+            if self.path is not None:
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    connection.execute("PRAGMA journal_mode = WAL")
+                self._check_version(
+                    connection.execute("PRAGMA user_version").fetchone()[0], self.path
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def check_usable(self) -> None:
+        """Raise if this object is closed, is a fork's, or its file is no longer there."""
+        if self._pid != os.getpid():
+            raise SpectorError(
+                f"{self.where} was opened by process {self._pid} and this is its fork"
+                f" {os.getpid()}; open the space again here"
+            )
+        if self._closed:
+            raise ClosedError(f"{self.where} is closed; open the space again")
+        if self.path is None:
+            return
+        try:
+            status = os.stat(self.path)  # noqa: PTH116  (this is on the way of each call)
+        except FileNotFoundError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._identity:
+            raise CorruptionError(
+                f"{self.where} was removed or replaced while it was open;"
+                " close this object and open the space again"
+            )
+
+    @contextlib.contextmanager
+    def reader(self, *, begin: bool = True) -> Iterator[Reader]:
+        """A read transaction, begun here or later by the caller."""
+        with translated(self.where):
+            self.check_usable()
+            connection = self._borrow()
+            try:
+                reader = Reader(connection, self.where)
+                if begin:
+                    reader.begin()
+                yield reader
+            finally:
+                self._give_back(connection)
+
+    def _borrow(self) -> sqlite3.Connection:
+        if self.path is None:
+            self._turn.acquire()
+            if self._closed:
+                self._turn.release()
+                self.check_usable()
+            return self._writer
+        with self._lock:
+            if self._closed:
+                self.check_usable()
+            self._borrowed += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+            return connection
+        except BaseException:
+            with self._lock:
+                self._borrowed -= 1
+            raise
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        finally:
+            if self.path is None:
+                self._turn.release()
+            else:
+                with self._lock:
+                    self._borrowed -= 1
+                    keep = not self._closed and len(self._idle) < _IDLE_READERS
+                    if keep:
+                        self._idle.append(connection)
+                if not keep:
+                    connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A write transaction: committed at the end of the block, undone if anything is raised."""
+        with translated(self.where), self._turn:
+            self.check_usable()
+            if self._broken:
+                raise StorageError(
+                    errno.EIO,
+                    f"{self.where}: an earlier sync to disk failed, so what is on it is unknown;"
+                    " close this object and open the space again",
+                )
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                transaction = Transaction(self._writer, self.where)
+                yield transaction
+                transaction.finish()
+                self._writer.execute("COMMIT")
+            except BaseException as error:
+                # After a failed fsync the kernel may have dropped the pages: no retry proves them.
+                self._broken = "FSYNC" in getattr(error, "sqlite_errorname", "")
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Wait for a write in progress, then close all connections. May be called again."""
+        if self._pid != os.getpid():
+            return
+        with self._turn, self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in (*idle, self._writer):
+            with translated(self.where):
+                connection.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def size(self) -> int:
+        """Bytes on disk, the write-ahead log included; 0 for an ephemeral journal."""
+        if self.path is None:
+            return 0
+        size = 0
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(FileNotFoundError), translated(self.where):
+                size += Path(f"{self.path}{suffix}").stat().st_size
+        return size
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: drop the parent's connections, so that SQLite forgets their locks.
+
+        The locks in the file are the parent's and stay. Connections in use at the moment of the
+        fork cannot be dropped; then the child must not open this file.
+        """
+        if self._identity is None or self._closed:
+            return
+        if self._borrowed or self._turn.locked() or self._lock.locked():
+            _busy_at_fork.add(self._identity)
+            return
+        for connection in (*self._idle, self._writer):
+            connection.close()
+
+
+def _leave_all_to_parent() -> None:
+    for journal in list(_open_journals):
+        journal._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise StorageError(
+            errno.ENOTDIR, f"{folder} is a file; a space is a folder that holds {FILE_NAME}"
+        )
+
+
+def _connect(path: Path | None, busy_timeout: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        ":memory:" if path is None else path,
+        timeout=busy_timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        for pragma in (
+            "foreign_keys = ON",
+            "synchronous = FULL",
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "mmap_size = 0",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _fill(connection: sqlite3.Connection, meta: Mapping[str, Any]) -> None:
+    """Make an empty journal."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA.split(";"):
+        connection.execute(statement)
+    connection.executemany("INSERT INTO totals VALUES(?, 0, 0)", [(name,) for name in TABLES])
+    transaction = Transaction(connection, "a new journal")
+    transaction.set_meta(meta)
+    transaction.finish()
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> None:
+    """Make journal.db whole under another name, then rename it: it exists complete or not at all.
+
+    So a journal.db of zero bytes is always damage. A write-ahead log that lies beside an absent
+    journal belongs to a lost one and SQLite would replay it into ours: it is set aside.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE_NAME
+    with _creation_lock(folder, busy_timeout):
+        if path.exists():
+            return
+        new = folder / (FILE_NAME + ".new")
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(f"{new}{suffix}").unlink(missing_ok=True)
+            orphan = Path(f"{path}{suffix}")
+            if suffix and orphan.exists():
+                orphan.rename(f"{orphan}.orphan-{time.time_ns() // 1_000_000}")
+        with contextlib.closing(_connect(new, busy_timeout)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            _fill(connection, meta)
+        _sync(new)
+        new.rename(path)
+        _sync(folder)
+        _sync(folder.parent)
+
+
+@contextlib.contextmanager
+def _creation_lock(folder: Path, busy_timeout: float) -> Iterator[None]:
+    import fcntl
+
+    start = time.monotonic()
+    with (folder / LOCK_NAME).open("ab") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waited = time.monotonic() - start
+                if waited >= busy_timeout:
+                    raise LockedError(
+                        f"{folder / LOCK_NAME} has been locked by another process, which is making"
+                        f" the space, for the {waited:.1f} s that this call waited (busy_timeout);"
+                        " retrying is safe"
+                    ) from None
+                time.sleep(0.01)
+        yield
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

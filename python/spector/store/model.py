@@ -1,0 +1,186 @@
+"""What a space holds: memories, and the events that made it what it is."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from spector._core import crc32c
+from spector.errors import CorruptionError
+
+# SQLite integers are signed 64-bit; sums of checksums are kept below that.
+_SUM_MASK: Final = (1 << 63) - 1
+
+MEMORY_COLUMNS: Final = (
+    "slot",
+    "id",
+    "text",
+    "context",
+    "type",
+    "source",
+    "session",
+    "author",
+    "timestamp",
+    "created",
+    "updated",
+    "tags",
+    "metadata",
+    "crc",
+)
+
+# One row of the table `memories`, columns as above.
+MemoryRow = tuple[
+    int,
+    str,
+    str,
+    "str | None",
+    str,
+    str,
+    "str | None",
+    "str | None",
+    int,
+    int,
+    int,
+    str,
+    str,
+    int,
+]
+
+
+class EventType(enum.IntEnum):
+    """What an event says. The numbers are stored: never change or reuse one."""
+
+    REMEMBER = 1
+    FORGET = 2
+
+
+class Event(NamedTuple):
+    """One change of a space. Holds ids and numbers, never text; `payload` is for later types."""
+
+    seq: int
+    type: int
+    at: int
+    slot: int
+    payload: str | None
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory as stored.
+
+    Attributes
+    ----------
+    id : str
+        The name it was stored under.
+    text : str
+        Its text, as given.
+    tags : tuple of str
+        Folded tags: normalised, lower case, single spaces.
+    type : str
+        "working", "episodic", "semantic" or "procedural".
+    source : str
+        Where it came from.
+    session, author, context : str or None
+        As given; the context is searched like the text.
+    timestamp : int
+        When it happened, in milliseconds since 1970 UTC.
+    created, updated : int
+        When it was stored first and last, likewise.
+    metadata : dict
+        As given.
+    """
+
+    id: str
+    text: str
+    tags: tuple[str, ...]
+    type: str
+    source: str
+    session: str | None
+    author: str | None
+    context: str | None
+    timestamp: int
+    created: int
+    updated: int
+    metadata: dict[str, Any]
+
+
+def memory_crc(
+    slot: int,
+    id: str,
+    text: str,
+    context: str | None,
+    type: str,
+    source: str,
+    session: str | None,
+    author: str | None,
+    timestamp: int,
+    created: int,
+    updated: int,
+    tags: str,
+    metadata: str,
+) -> int:
+    """CRC32C of a row: all numbers and lengths first (-1 for NULL), then the texts."""
+    return crc32c(
+        (
+            f"{slot},{timestamp},{created},{updated},{len(id)},{len(text)},"
+            f"{-1 if context is None else len(context)},{len(type)},{len(source)},"
+            f"{-1 if session is None else len(session)},{-1 if author is None else len(author)},"
+            f"{len(tags)},{len(metadata)};"
+            f"{id}{text}{context or ''}{type}{source}{session or ''}{author or ''}{tags}{metadata}"
+        ).encode()
+    )
+
+
+def event_crc(seq: int, type: int, at: int, slot: int, payload: str | None) -> int:
+    """CRC32C of an event."""
+    return crc32c(f"{seq},{type},{at},{slot}{'' if payload is None else ',' + payload}".encode())
+
+
+def meta_crc(key: str, value: str) -> int:
+    """CRC32C of a setting."""
+    return crc32c(f"{key}={value}".encode())
+
+
+def add_crc(total: int, delta: int) -> int:
+    """A sum of checksums after adding `delta`, which may be negative."""
+    return (total + delta) & _SUM_MASK
+
+
+def verified(row: MemoryRow, where: str) -> MemoryRow:
+    """The row, if its checksum holds."""
+    try:
+        sound = memory_crc(*row[:13]) == row[13]
+    except TypeError:  # a column of another type
+        sound = False
+    if not sound:
+        raise CorruptionError(
+            f"{where}: the memory in slot {row[0]} does not match its checksum;"
+            " restore the file from a copy (`spector doctor` lists every damaged row)"
+        )
+    return row
+
+
+def tags_of(row: MemoryRow) -> tuple[str, ...]:
+    """The tags of a verified row."""
+    return tuple(json.loads(row[11])) if row[11] != "[]" else ()
+
+
+def to_memory(row: MemoryRow) -> Memory:
+    """The public form of a row."""
+    return Memory(
+        id=row[1],
+        text=row[2],
+        tags=tags_of(row),
+        type=row[4],
+        source=row[5],
+        session=row[6],
+        author=row[7],
+        context=row[3],
+        timestamp=row[8],
+        created=row[9],
+        updated=row[10],
+        metadata=json.loads(row[12]) if row[12] != "{}" else {},
+    )

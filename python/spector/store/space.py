@@ -1,0 +1,203 @@
+"""One open space: its journal, and this process's replica of what is built from it.
+
+The one path for change: a write commits rows and events to the journal, and `Space._apply` is the
+only code that changes the replica: for one's own events, for those of other processes, and when
+the events are replayed on open.
+
+Locks, always taken in this order: `_write_lock` (one writer of this object at a time), the turn of
+the journal's connection, `_apply_lock` (held while the replica changes, for one batch). A reader
+takes none of them unless the replica is behind the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from spector.errors import CorruptionError
+from spector.lexical import TextIndex
+
+from .check import Audit
+from .journal import Journal, Reader, Transaction
+from .model import Event, EventType
+
+T = TypeVar("T")
+
+_EVENTS_AT_ONCE: Final = 10_000
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides scores. Stored with the space; the stored ones win."""
+
+    k1: float
+    b: float
+    analyzer: str
+    language: str | None
+
+    def index(self) -> TextIndex:
+        """An empty index with these settings."""
+        return TextIndex(k1=self.k1, b=self.b, analyzer=self.analyzer, language=self.language)
+
+
+class Space:
+    """See the top of this file."""
+
+    def __init__(self, journal: Journal, settings: Settings) -> None:
+        self.journal = journal
+        self.settings = settings
+        self._write_lock = threading.Lock()
+        self._apply_lock = threading.Lock()
+        self._index = settings.index()
+        self._applied = 0  # the newest event the replica knows
+        self._version = 0  # odd while the replica changes
+
+    # Reading
+
+    def read(self, work: Callable[[Reader, TextIndex], T]) -> T:
+        """Run `work` on one state: the journal and the replica it sees are equally old.
+
+        It is repeated when another thread changed the replica meanwhile, so it must only read.
+        """
+        for _ in range(_TRIES):
+            with self.journal.reader() as reader:
+                newest = reader.newest_event()
+                if newest > self._applied:
+                    with self._apply_lock:
+                        self._catch_up(reader, newest)
+                version = self._version
+                if version % 2 or self._applied != newest:
+                    continue
+                result = work(reader, self._index)
+                if self._version == version:
+                    return result
+        with self.journal.reader(begin=False) as reader, self._apply_lock:
+            reader.begin()
+            newest = reader.newest_event()
+            self._check_not_older(newest)
+            self._catch_up(reader, newest)
+            return work(reader, self._index)
+
+    def _check_not_older(self, newest: int) -> None:
+        if newest < self._applied:
+            raise CorruptionError(
+                f"{self.journal.where} ends at event {newest}, but event {self._applied} was seen"
+                " in it: it was replaced while it was open; close this object and open the space"
+                " again"
+            )
+
+    # Writing
+
+    def write(self, change: Callable[[Transaction], T]) -> T:
+        """Run `change` in one transaction; when this returns it is durable and visible."""
+        self.catch_up()
+        with self._write_lock:
+            with self.journal.transaction() as transaction:
+                newest = transaction.newest_event()
+                self._check_not_older(newest)
+                if newest > self._applied:
+                    with self._apply_lock:
+                        self._catch_up(transaction, newest)
+                result = change(transaction)
+            events = transaction.log
+            if events:
+                with self._apply_lock:
+                    if self._applied < events[-1].seq:  # else a reader caught up with us already
+                        self._change(lambda: self._apply(events, transaction.texts), events[-1].seq)
+        return result
+
+    def catch_up(self) -> None:
+        """Apply what others committed, outside any write transaction (AM-21)."""
+        with self.journal.reader() as reader:
+            newest = reader.newest_event()
+            if newest > self._applied:
+                with self._apply_lock:
+                    self._catch_up(reader, newest)
+
+    # The replica
+
+    def _catch_up(self, reader: Reader, newest: int) -> None:
+        """Apply the events up to `newest`, the newest that `reader` sees. Needs `_apply_lock`."""
+        if self._applied < newest:
+            self._change(lambda: self._replay(reader), newest)
+
+    def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
+        """Apply all events that `reader` sees after the applied one, in batches.
+
+        The rows are those of the reader's state, so of a memory updated twice only the last text
+        is ever read, and one that was forgotten later is not read at all.
+        """
+        after = self._applied
+        while events := reader.events(after, _EVENTS_AT_ONCE):
+            slots = sorted({event.slot for event in events if event.type == EventType.REMEMBER})
+            rows = reader.rows(slots)
+            if audit is not None:
+                audit.add_rows(rows.values())
+                audit.add_events(events)
+            self._apply(events, {slot: (row[2], row[3]) for slot, row in rows.items()})
+            after = events[-1].seq
+
+    def _apply(self, events: Sequence[Event], texts: Mapping[int, tuple[str, str | None]]) -> None:
+        """Bring the replica up to date with these events; applying them again changes nothing.
+
+        `texts` has text and context of the slots to remember; a slot that is missing there was
+        forgotten by a later event.
+        """
+        last: dict[int, int] = {}
+        for event in events:
+            if event.type not in (EventType.REMEMBER, EventType.FORGET):
+                raise CorruptionError(
+                    f"{self.journal.where}: event {event.seq} has the unknown type {event.type}"
+                )
+            last[event.slot] = event.type
+        put = [slot for slot, kind in last.items() if kind == EventType.REMEMBER and slot in texts]
+        gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
+        if gone:
+            self._index.erase(gone)
+        if put:
+            self._index.put(put, [texts[slot][0] for slot in put], [texts[slot][1] for slot in put])
+
+    def _change(self, work: Callable[[], T], newest: int) -> T:
+        """Change the replica to the state after event `newest`. Needs `_apply_lock`."""
+        self._version += 1
+        try:
+            result = work()
+            self._applied = newest
+        except BaseException:
+            # Half applied: start over at the next call.
+            self._index = self.settings.index()
+            self._applied = 0
+            raise
+        finally:
+            self._version += 1
+        return result
+
+    # Opening and closing
+
+    def load(self) -> None:
+        """Check the whole journal and build the replica from it."""
+        where = self.journal.where
+        with self.journal.reader() as reader, self._apply_lock:
+            for problem in reader.problems():
+                raise CorruptionError(
+                    f"{where} is damaged: {problem}; restore it from a copy"
+                    " (`spector doctor` lists all that is wrong)"
+                )
+            audit = Audit()
+            self._change(lambda: self._replay(reader, audit), reader.newest_event())
+            for problem in audit.problems(reader):
+                raise CorruptionError(
+                    f"{where} is damaged: {problem}; restore it from a copy"
+                    " (`spector doctor` lists all that is wrong)"
+                )
+
+    def index_stats(self) -> dict[str, Any]:
+        """The figures of the index as it is."""
+        return dict(self._index.stats())
+
+    def close(self) -> None:
+        """Close the journal."""
+        self.journal.close()

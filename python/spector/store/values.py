@@ -1,0 +1,317 @@
+"""Checks and normal forms of everything a caller hands in.
+
+Each function takes the argument's name first, so that every message says which argument it was,
+what came and what is allowed. Nothing here touches a store.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import operator
+import re
+import reprlib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import date, datetime, time, timedelta, timezone
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+MEMORY_TYPES: Final = ("working", "episodic", "semantic", "procedural")
+TAG_MATCHES: Final = ("all", "any")
+CONFLICTS: Final = ("update", "ignore", "error")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+# Years 1 to 9999: what datetime can show again.
+MIN_TIME: Final = -62_135_596_800_000
+MAX_TIME: Final = 253_402_300_799_999
+# SQLite refuses values over 10^9 bytes; a character takes at most four.
+_MAX_CHARACTERS: Final = 250_000_000
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`, the default of keywords whose absence means something."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+
+
+class Draft(NamedTuple):
+    """A checked memory on its way into the journal. `id` is None when one is to be made."""
+
+    id: str | None
+    text: str
+    context: str | None
+    type: str
+    source: str
+    session: str | None
+    author: str | None
+    timestamp: int
+    tags: tuple[str, ...]
+    tags_json: str
+    metadata_json: str
+
+
+_shortener = reprlib.Repr()
+_shortener.maxstring = _shortener.maxother = 60
+
+
+def show(value: object) -> str:
+    """`value` as an error message shows it: its repr, at most about 60 characters."""
+    return _shortener.repr(value)
+
+
+def _type_error(name: str, value: object, allowed: str) -> TypeError:
+    return TypeError(f"{name} must be {allowed}, got {type(value).__name__} {show(value)}")
+
+
+def clean(text: str) -> str:
+    """Replace each lone surrogate, which no UTF-8 file can hold, by U+FFFD."""
+    if text.isascii():
+        return text
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def check_text(name: str, value: object) -> str:
+    """Any text, the empty one included."""
+    if not isinstance(value, str):
+        raise _type_error(name, value, "a str")
+    if len(value) > _MAX_CHARACTERS:
+        raise ValueError(
+            f"{name} has {len(value)} characters; at most {_MAX_CHARACTERS} are allowed"
+        )
+    return clean(value)
+
+
+def check_label(name: str, value: object) -> str:
+    """A text that may not be empty."""
+    if not isinstance(value, str):
+        raise _type_error(name, value, "a non-empty str")
+    if not value:
+        raise ValueError(f"{name} must be a non-empty str, got ''")
+    return check_text(name, value)
+
+
+def check_id(name: str, value: object) -> str:
+    """A memory id: kept exactly, so what UTF-8 cannot hold is refused, not replaced."""
+    label = check_label(name, value)
+    if label != value:
+        raise ValueError(f"{name} must be valid Unicode without lone surrogates, got {show(value)}")
+    return label
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """One of a few words."""
+    if isinstance(value, str) and value in choices:
+        return value
+    allowed = "one of " + ", ".join(repr(choice) for choice in choices)
+    if not isinstance(value, str):
+        raise _type_error(name, value, allowed)
+    raise ValueError(f"{name} must be {allowed}, got {show(value)}{nearest(value, choices)}")
+
+
+def check_count(name: str, value: object) -> int:
+    """A whole number of at least 1 (numpy integers too, bool not)."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise _type_error(name, value, "an int of at least 1") from None
+    if number < 1:
+        raise ValueError(f"{name} must be an int of at least 1, got {number}")
+    return number
+
+
+def check_seconds(name: str, value: object) -> float:
+    """A finite duration in seconds, not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _type_error(name, value, "a number of seconds")
+    if not 0 <= value <= 2_000_000:
+        raise ValueError(f"{name} must be between 0 and 2000000 seconds, got {value!r}")
+    return float(value)
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the known word nearest to a mistyped one, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def check_keys(name: str, value: object, known: Sequence[str]) -> Mapping[str, Any]:
+    """A mapping with no keys but the known ones."""
+    if not isinstance(value, Mapping):
+        raise _type_error(name, value, "a mapping")
+    for key in value:
+        if key not in known:
+            raise TypeError(
+                f"{name} has the unknown key {show(key)}{nearest(key, known)}"
+                f" (known: {', '.join(known)})"
+            )
+    return value
+
+
+def fold(text: str) -> str:
+    """The folded form: NFKC, full casefold, trimmed, each run of whitespace one space."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
+
+
+@lru_cache(maxsize=4096)
+def _folded_tags(tags: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    folded = dict.fromkeys(fold(clean(tag)) for tag in tags)
+    if "" in folded:
+        raise ValueError(f"tags must not be empty, got {show(tags)}")
+    return tuple(folded), encode_json(list(folded))
+
+
+def check_tags(name: str, value: object) -> tuple[tuple[str, ...], str]:
+    """Folded tags in the order given, without duplicates, and the same as JSON."""
+    if value is None or (isinstance(value, (tuple, list)) and not value):
+        return (), "[]"
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise _type_error(name, value, "a list or tuple of str")
+    tags = tuple(value)
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise _type_error(f"each of {name}", tag, "a str")
+    if isinstance(value, Set):
+        tags = tuple(sorted(tags))
+    try:
+        return _folded_tags(tags)
+    except ValueError:
+        raise ValueError(f"{name} must hold only non-empty tags, got {show(list(tags))}") from None
+
+
+def encode_json(value: object) -> str:
+    """Compact JSON, not escaped beyond need, lone surrogates replaced."""
+    return clean(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+
+
+def check_metadata(name: str, value: object) -> str:
+    """JSON text of a mapping from str to what JSON can hold and give back."""
+    if value is None:
+        return "{}"
+    if not isinstance(value, Mapping):
+        raise _type_error(name, value, "a mapping with str keys")
+    if not value:
+        return "{}"
+    try:
+        encoded = encode_json(dict(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = ValueError if isinstance(error, (ValueError, RecursionError)) else TypeError
+        raise kind(f"{name} must be JSON-serialisable, got {show(value)}: {error}") from None
+    pending: list[object] = [value]
+    while pending:  # json turns other keys into str silently, and then two may become one
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            for key, inner in item.items():
+                if not isinstance(key, str):
+                    raise _type_error(f"each key of {name}", key, "a str")
+                if isinstance(inner, (Mapping, list, tuple)):
+                    pending.append(inner)
+        elif isinstance(item, (list, tuple)):
+            pending.extend(inner for inner in item if isinstance(inner, (Mapping, list, tuple)))
+    return encoded
+
+
+def check_time(name: str, value: object, *, end_of_day: bool = False) -> int:
+    """Milliseconds since 1970 UTC.
+
+    An int is taken as such; a datetime without a zone, a date and a text without a zone are UTC.
+    A date alone means its first millisecond, or its last with `end_of_day`.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if MIN_TIME <= value <= MAX_TIME:
+            return value
+        raise ValueError(
+            f"{name} must be milliseconds between {MIN_TIME} (year 1) and {MAX_TIME}"
+            f" (year 9999), got {show(value)}"
+        )
+    moment = value
+    if isinstance(moment, str):
+        moment = _parse_time(name, moment)
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=timezone.utc)
+        milliseconds = (moment - _EPOCH) // _MILLISECOND
+        return check_time(name, milliseconds)  # a zone can push the year out of range
+    if isinstance(moment, date):
+        start = datetime.combine(moment, time(), timezone.utc)
+        milliseconds = (start - _EPOCH) // _MILLISECOND
+        return milliseconds + (86_400_000 - 1 if end_of_day else 0)
+    raise _type_error(
+        name, value, "an int of milliseconds since 1970 UTC, a datetime, a date or an ISO 8601 text"
+    )
+
+
+def _parse_time(name: str, text: str) -> date:
+    stripped = text.strip()
+    try:
+        if len(stripped) == len("2031-01-31"):
+            return date.fromisoformat(stripped)
+        if stripped[-1:] in "Zz":
+            stripped = stripped[:-1] + "+00:00"  # Python 3.10 does not read the Z
+        return datetime.fromisoformat(stripped)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an ISO 8601 date or time such as '2031-01-31' or"
+            f" '2031-01-31T12:00:00Z', got {show(text)}"
+        ) from None
+
+
+DRAFT_KEYS: Final = (
+    "text",
+    "id",
+    "tags",
+    "type",
+    "source",
+    "session",
+    "author",
+    "context",
+    "timestamp",
+    "metadata",
+)
+_DRAFT_KEYS: Final = frozenset(DRAFT_KEYS)
+
+
+def check_draft(item: Mapping[str, Any], now: int) -> Draft:
+    """Check one memory as `remember` takes it; `now` is its time when it has none."""
+    if not isinstance(item, dict) or not item.keys() <= _DRAFT_KEYS:
+        check_keys("item", item, DRAFT_KEYS)
+    get = item.get
+    if "text" not in item:
+        raise TypeError("item has no 'text'")
+    memory_id = get("id")
+    context = get("context")
+    kind = get("type", "semantic")
+    source = get("source", "user_stated")
+    session = get("session")
+    author = get("author")
+    timestamp = get("timestamp")
+    tags, tags_json = check_tags("tags", get("tags", ()))
+    return Draft(
+        id=None if memory_id is None else check_id("id", memory_id),
+        text=check_text("text", item["text"]),
+        context=None if context is None else check_text("context", context),
+        type=check_choice("type", kind, MEMORY_TYPES),
+        source=check_label("source", source),
+        session=None if session is None else check_label("session", session),
+        author=None if author is None else check_label("author", author),
+        timestamp=now if timestamp is None else check_time("timestamp", timestamp),
+        tags=tags,
+        tags_json=tags_json,
+        metadata_json=check_metadata("metadata", get("metadata")),
+    )
