@@ -5,6 +5,7 @@ version (Python 3.13 does). Nothing is downloaded.
 
     python3.13 tools/make_unicode_tables.py          # write the file
     python3.13 tools/make_unicode_tables.py --check  # fail if the committed file differs
+    python3.13 tools/make_unicode_tables.py --digests  # the constants of tests/cpp/test_unicode.cpp
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 UNICODE_VERSION = "15.1.0"
@@ -182,10 +183,51 @@ def generate() -> str:
     return "\n".join(out)
 
 
+def fnv1a(texts: Iterable[str]) -> int:
+    """Return the 64-bit FNV-1a hash of the texts as UTF-8, each followed by a zero byte."""
+    value = 0xCBF29CE484222325
+    for text in texts:
+        for byte in text.encode() + b"\0":
+            value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def random_strings() -> Iterator[str]:
+    """Yield 20,000 strings of characters that normalisation and case folding touch.
+
+    The C++ test draws the same ones from the same generator.
+    """
+    every = [chr(code) for code in range(CODE_POINTS) if not 0xD800 <= code <= 0xDFFF]
+    joining = [c for c in every if unicodedata.combining(c) or 0x1100 <= ord(c) <= 0x11FF]
+    mapped = [c for c in every if unicodedata.normalize("NFKD", c) != c or c.casefold() != c]
+    pools = (joining, mapped)
+    state = 1
+
+    def below(n: int) -> int:
+        nonlocal state
+        state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+        return (state >> 33) % n
+
+    for _ in range(20_000):
+        chosen = [pools[below(2)] for _ in range(1 + below(12))]
+        yield "".join(pool[below(len(pool))] for pool in chosen)
+
+
+def print_digests() -> None:
+    """Print hashes of what `unicodedata` makes of every code point and of the random strings."""
+    every = [chr(code) for code in range(CODE_POINTS) if not 0xD800 <= code <= 0xDFFF]
+    for name, texts in (("Every", every), ("Random", list(random_strings()))):
+        nfkc = fnv1a(unicodedata.normalize("NFKC", text) for text in texts)
+        folded = fnv1a(text.casefold() for text in texts)
+        print(f"constexpr std::uint64_t k{name}Nfkc = {nfkc:#018x};")
+        print(f"constexpr std::uint64_t k{name}Casefold = {folded:#018x};")
+
+
 def main() -> int:
     """Write or check the generated file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the committed file")
+    parser.add_argument("--digests", action="store_true", help="print the test's constants")
     arguments = parser.parse_args()
     if unicodedata.unidata_version != UNICODE_VERSION:
         print(
@@ -193,6 +235,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    if arguments.digests:
+        print_digests()
+        return 0
     text = generate()
     if not arguments.check:
         OUTPUT.write_text(text, encoding="utf-8")

@@ -18,8 +18,8 @@ void register_base(py::module_& module) {
     for (const std::string_view name : kernels::available_isas()) names.append(py::str(name));
     return names;
   });
-  module.def("set_simd_level", [](const std::string& name) { kernels::set_isa(name); },
-             py::arg("name"));
+  module.def(
+      "set_simd_level", [](const std::string& name) { kernels::set_isa(name); }, py::arg("name"));
 
   module.def("hash64", [](std::string_view text) { return hash64(text); }, py::arg("text"));
   module.def(

@@ -105,8 +105,8 @@ class Pipeline {
       if (utf8.view().empty()) continue;
       if (utf8.view().size() > 0xffffffffU) throw std::invalid_argument("a token is over 4 GiB");
       out.compounds.push_back({.first_token = out.tokens.size(), .n_tokens = 1});
-      out.tokens.push_back({.begin = out.chars.size(),
-                            .size = static_cast<std::uint32_t>(utf8.view().size())});
+      out.tokens.push_back(
+          {.begin = out.chars.size(), .size = static_cast<std::uint32_t>(utf8.view().size())});
       out.chars.append(utf8.view());
     }
   }
@@ -295,8 +295,8 @@ TokenLists token_lists(const Rows& indptr, const Slots& token_ids) {
     }
   }
   if (static_cast<std::size_t>(ends.back()) != ids.size()) {
-    throw std::invalid_argument("indptr ends with " + std::to_string(ends.back()) + " but there are " +
-                                std::to_string(ids.size()) + " token ids");
+    throw std::invalid_argument("indptr ends with " + std::to_string(ends.back()) +
+                                " but there are " + std::to_string(ids.size()) + " token ids");
   }
   return {ends, ids};
 }
@@ -324,7 +324,8 @@ py::list analyze_text(const std::string& kind, const py::object& text) {
     py::list tokens;
     for (std::uint32_t i = 0; i < compound.n_tokens; ++i) {
       const Token& token = stream.tokens[compound.first_token + i];
-      tokens.append(py::make_tuple(py::str(stream.text(token)), token.part, token.word, token.stop));
+      tokens.append(
+          py::make_tuple(py::str(stream.text(token)), token.part, token.word, token.stop));
     }
     compounds.append(py::make_tuple(code_points[compound.source_begin],
                                     code_points[compound.source_end], compound.identifier,
@@ -374,7 +375,8 @@ void register_lexical(py::module_& module) {
             const TokenLists documents = token_lists(indptr, token_ids);
             if (numbers.size() != documents.size()) {
               throw std::invalid_argument(std::to_string(numbers.size()) + " ids for " +
-                                          std::to_string(documents.size()) + " documents in indptr");
+                                          std::to_string(documents.size()) +
+                                          " documents in indptr");
             }
             const py::gil_scoped_release release;
             index.put(numbers, documents);
@@ -447,8 +449,9 @@ void register_lexical(py::module_& module) {
             return table.find(Utf8(id, "id", Utf8::kStrict).view());
           },
           py::arg("id"))
-      .def("ids", [](const RowTable& table, const Rows& rows) { return table.ids(span_of(rows)); },
-           py::arg("rows").noconvert())
+      .def(
+          "ids", [](const RowTable& table, const Rows& rows) { return table.ids(span_of(rows)); },
+          py::arg("rows").noconvert())
       .def("__len__", &RowTable::size)
       .def("memory_bytes", &RowTable::memory_bytes);
 }

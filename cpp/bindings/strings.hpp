@@ -34,7 +34,8 @@ class Utf8 {
     } else {
       PyErr_Clear();
       if (strict) {
-        throw std::invalid_argument(std::string(what) + " must be valid Unicode, but has a lone "
+        throw std::invalid_argument(std::string(what) +
+                                    " must be valid Unicode, but has a lone "
                                     "surrogate");
       }
       owner_ = pybind11::reinterpret_steal<pybind11::object>(

@@ -51,8 +51,8 @@ std::size_t CollectAtLeast::operator()(Arch, const float* sums, std::size_t coun
   for (std::size_t i = 0; i < count; i += kLanes) {
     std::uint64_t mask = (Float::load_unaligned(sums + i) >= bound).mask();
     while (mask != 0) {
-      indices[found++] = static_cast<std::uint32_t>(i) +
-                         static_cast<std::uint32_t>(__builtin_ctzll(mask));
+      indices[found++] =
+          static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctzll(mask));
       mask &= mask - 1;
     }
   }

@@ -226,8 +226,8 @@ Bm25Index::Weights Bm25Index::weights(const QueryTerm& term) const noexcept {
 }
 
 std::pair<float, float> Bm25Index::length_norm() const noexcept {
-  const double average =
-      static_cast<double>(total_length_) / static_cast<double>(std::max<std::uint64_t>(1, n_documents_));
+  const double average = static_cast<double>(total_length_) /
+                         static_cast<double>(std::max<std::uint64_t>(1, n_documents_));
   return {static_cast<float>(k1_ * (1 - b_)),
           average > 0 ? static_cast<float>(k1_ * b_ / average) : 0.0F};
 }
@@ -237,9 +237,8 @@ std::vector<QueryTerm> Bm25Index::known_terms(std::span<const QueryTerm> query) 
   std::vector<std::uint32_t> order(query.size());
   // Sorting joins duplicates in n log n, however long the query is.
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return query[a].term < query[b].term;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return query[a].term < query[b].term; });
   std::vector<std::pair<std::uint32_t, QueryTerm>> joined;  // by first appearance
   for (const std::uint32_t i : order) {
     if (document_frequency(query[i].term) == 0 || !(query[i].weight > 0)) continue;
@@ -328,8 +327,9 @@ std::vector<TermScore> Bm25Index::explain(std::span<const QueryTerm> query,
     const auto [idf, weight] = weights(term);
     // The kernel itself, on a window of one row: the same bits as the search.
     float contribution = 0;
-    kernels::active().bm25_accumulate({&postings.rows[i], &postings.frequencies[i], 1, weight, c0, c1},
-                                      lengths_.data(), row, &contribution);
+    kernels::active().bm25_accumulate(
+        {&postings.rows[i], &postings.frequencies[i], 1, weight, c0, c1}, lengths_.data(), row,
+        &contribution);
     scores.push_back({term.term, postings.frequencies[i], postings.live, idf, lengths_[row],
                       term.weight, contribution});
   }
@@ -343,8 +343,8 @@ Bm25Stats Bm25Index::stats() const noexcept {
   for (const Postings& postings : terms_) {
     bytes += bytes_of(postings.rows) + bytes_of(postings.frequencies);
   }
-  return {n_documents_, n_terms_, n_postings_ - n_dead_postings_, n_dead_postings_, total_length_,
-          bytes};
+  return {n_documents_,     n_terms_,      n_postings_ - n_dead_postings_,
+          n_dead_postings_, total_length_, bytes};
 }
 
 }  // namespace spector

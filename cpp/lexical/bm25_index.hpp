@@ -35,11 +35,11 @@ struct Hit {
 // One term's part in a score; the contributions of all terms, added in order, are the score.
 struct TermScore {
   std::uint32_t term;
-  std::uint32_t f;   // occurrences in the document
-  std::uint32_t n;   // live documents with the term
-  double idf;        // BM25-2
+  std::uint32_t f;  // occurrences in the document
+  std::uint32_t n;  // live documents with the term
+  double idf;       // BM25-2
   std::uint32_t length;
-  double weight;     // of the query term
+  double weight;  // of the query term
   float contribution;
 };
 

@@ -49,8 +49,8 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
   std::vector<TermCount> counts;
   for (std::size_t document = 0; document < batch.size(); ++document) {
     const std::uint64_t begin = batch.document_begins_[document];
-    const std::uint64_t end = document + 1 < batch.size() ? batch.document_begins_[document + 1]
-                                                          : batch.tokens_.size();
+    const std::uint64_t end =
+        document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
     occurrences.clear();
     std::uint32_t length = 0;
     std::size_t compound = 0;  // where the terms of the present compound begin
@@ -146,10 +146,9 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
   };
 
   const auto ignored = [&](const Token& token) { return token.stop && stop_words_; };
-  const bool only_stop_words =
-      std::all_of(query.compounds.begin(), query.compounds.end(), [&](const Compound& compound) {
-        return ignored(query.tokens[compound.first_token]);
-      });
+  const bool only_stop_words = std::all_of(
+      query.compounds.begin(), query.compounds.end(),
+      [&](const Compound& compound) { return ignored(query.tokens[compound.first_token]); });
   const bool single = query.compounds.size() == 1;
   for (const Compound& compound : query.compounds) {
     compound_begin = terms.size();
@@ -206,9 +205,8 @@ OrNeedStems<std::vector<std::vector<Hit>>> TextIndex::search_many(
   }
   if (!need.words.empty()) return need;
   std::vector<std::vector<Hit>> hits(queries.size());
-  parallel_for(queries.size(), threads, [&](std::size_t i) {
-    hits[i] = index_.search(resolve(queries[i], stems), k);
-  });
+  parallel_for(queries.size(), threads,
+               [&](std::size_t i) { hits[i] = index_.search(resolve(queries[i], stems), k); });
   return hits;
 }
 

@@ -224,8 +224,7 @@ def _integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDAr
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     if int(array.min()) < low or int(array.max()) > high:
         raise ValueError(
-            f"{name} must be between {low} and {high}, "
-            f"but holds {array.min()} to {array.max()}"
+            f"{name} must be between {low} and {high}, but holds {array.min()} to {array.max()}"
         )
     return np.ascontiguousarray(array, dtype)
 
@@ -633,5 +632,3 @@ class BM25Index:
 
     def __repr__(self) -> str:
         return f"BM25Index({len(self)} documents, {self._texts.fingerprint})"
-
-

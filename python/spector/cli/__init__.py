@@ -7,7 +7,6 @@ installed without it gets one line that says what to install.
 from __future__ import annotations
 
 import io
-import os
 import sys
 from importlib.util import find_spec
 
@@ -28,18 +27,12 @@ def main() -> int:
     if any(find_spec(name) is None for name in _EXTRA):
         sys.stderr.write('spector: the command line needs an extra: pip install "spector[cli]"\n')
         return 1
-    code = 0
     try:
         from spector.cli.app import run
 
-        code = run()
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:
-        # The reader has seen enough. Python flushes again when it ends: that must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
+        return run()
+    except KeyboardInterrupt:  # while modules were imported
+        return 130
 
 
 def _use_utf8() -> None:

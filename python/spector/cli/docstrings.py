@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spector.cli.records import Item
+from spector.cli.readers import Item
 
 __all__ = ["Module", "docstrings", "modules", "standard_library"]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from spector.lexical import analyze
+from spector.lexical import Compound, analyze
 
-__all__ = ["Piece", "matches", "plain", "snippet"]
+__all__ = ["Analyze", "Piece", "matches", "plain", "snippet"]
 
 #: A run of text and whether it matched.
 Piece = tuple[str, bool]
+#: The analyzer of the space that the text is in.
+Analyze = Callable[[str], list[Compound]]
 
 #: Longer texts are searched for matches up to here only; it bounds the cost of showing one hit.
 _SEARCHED_CHARACTERS = 200_000
@@ -26,7 +28,9 @@ def plain(text: str) -> str:
     return _SPACE.sub(" ", text.translate(_CONTROLS)).strip()
 
 
-def matches(text: str, terms: Collection[str]) -> list[tuple[int, int, frozenset[str]]]:
+def matches(
+    text: str, terms: Collection[str], analyze: Analyze = analyze
+) -> list[tuple[int, int, frozenset[str]]]:
     """Find the compounds of a text that carry one of the terms.
 
     Parameters
@@ -34,6 +38,7 @@ def matches(text: str, terms: Collection[str]) -> list[tuple[int, int, frozenset
     text : str
     terms : collection of str
         Terms as indexed, for instance those of an explanation.
+    analyze : callable
 
     Returns
     -------
@@ -51,7 +56,9 @@ def matches(text: str, terms: Collection[str]) -> list[tuple[int, int, frozenset
     return found
 
 
-def snippet(text: str, terms: Collection[str], width: int) -> list[Piece]:
+def snippet(
+    text: str, terms: Collection[str], width: int, analyze: Analyze = analyze
+) -> list[Piece]:
     """Cut the part of a text that shows most of the terms.
 
     Parameters
@@ -60,21 +67,22 @@ def snippet(text: str, terms: Collection[str], width: int) -> list[Piece]:
     terms : collection of str
     width : int
         About how many characters to show.
+    analyze : callable
 
     Returns
     -------
     list of Piece
         Consecutive runs of one line of text; ``…`` stands where text was cut off.
     """
-    found = matches(text, terms)
+    found = matches(text, terms, analyze)
     start, end = _window(text, found, width)
     pieces: list[Piece] = [("… ", False)] if start > 0 else []
     here = start
     for first, last, _ in found:
-        if first < here or last > end:
+        if first < start or last > end or last <= here:
             continue
         pieces.append((text[here:first], False))
-        pieces.append((text[first:last], True))
+        pieces.append((text[max(first, here) : last], True))  # the pairs of CJK text overlap
         here = last
     pieces.append((text[here:end], False))
     if end < len(text):

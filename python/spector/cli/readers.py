@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import re
 import stat
@@ -17,11 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from spector.cli.records import Item, item_from_json
+from spector.store.values import nearest
 
-__all__ = ["Input", "Place", "Problem", "Record", "readable_path"]
+__all__ = ["Input", "Item", "Place", "Problem", "Record", "readable_path"]
+
+#: The arguments of `SpectorMemory.remember`.
+Item = dict[str, Any]
 
 #: A line beyond this is reported and left out.
 LONGEST_LINE_BYTES = 64 * 2**20
@@ -191,7 +195,7 @@ class Input:
                 line = self._decode(raw, name, number).strip()
                 if not line:
                     continue
-                item = item_from_json(line)
+                item = _item(line)
             except ValueError as error:
                 self._lost(name, str(error), number)
                 continue
@@ -225,6 +229,33 @@ class Input:
 def readable_path(path: str | Path) -> str:
     """Return a path as text: the bytes of its name read as UTF-8, whatever the locale says."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def _item(line: str) -> Item:
+    """Read one line of JSONL. What it says about its fields is checked when it is stored."""
+    try:
+        value = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    if None in value.values():
+        value = {key: field for key, field in value.items() if field is not None}
+    text = value.get("text")
+    if text is None:
+        raise ValueError('no "text"' + nearest("text", value))
+    if isinstance(text, str) and not text.strip():
+        raise ValueError('"text" is empty')
+    return value
+
+
+def _reject_constant(name: str) -> object:
+    raise ValueError(f"not JSON: {name} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def _identity(path: Path, home: Path) -> str:

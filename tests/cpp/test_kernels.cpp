@@ -1,0 +1,108 @@
+// Every kernel on every instruction set against the plain loop, bit for bit (GEN-3).
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.hpp"
+#include "random.hpp"
+
+using namespace spector;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// Runs `check(table)` for each level this machine has, and puts the former one back.
+template <class Check>
+void on_every_isa(const Check& check) {
+  const std::string before = kernels::active().name;
+  for (const std::string_view isa : kernels::available_isas()) {
+    CAPTURE(isa);
+    kernels::set_isa(isa);
+    CHECK(kernels::active().name == isa);
+    check(kernels::active());
+  }
+  kernels::set_isa(before);
+}
+
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> sizes(34);
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = i;
+  sizes.push_back(kernels::kWindow);
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("IDX-4: bm25_accumulate gives the scalar bits on every instruction set") {
+  Random random(1);
+  const std::uint32_t window = 3 * kernels::kWindow;
+  std::vector<std::uint32_t> lengths(window + kernels::kWindow);
+  for (std::uint32_t& length : lengths) length = random() % 3000;
+  lengths[window] = 0;
+  lengths[window + 1] = 16'777'217;  // not exact in float32
+
+  for (const std::size_t size : sizes()) {
+    CAPTURE(size);
+    std::vector<std::uint32_t> rows;
+    std::vector<std::uint32_t> frequencies;
+    for (std::uint32_t row = window; rows.size() < size; ++row) {
+      if (size < kernels::kWindow && random() % 4 == 0) continue;
+      rows.push_back(row);
+      frequencies.push_back(1 + (random() % 8 == 0 ? random() % 1000 : random() % 4));
+    }
+    const kernels::Bm25Postings postings{rows.data(), frequencies.data(), size, 3.7F, 0.3F,
+                                         0.0123F};
+    std::vector<float> expected(kernels::kWindow);
+    for (float& sum : expected) sum = static_cast<float>(random() % 1000) / 7;
+    const std::vector<float> start = expected;
+    kernels::kScalar.bm25_accumulate(postings, lengths.data(), window, expected.data());
+    on_every_isa([&](const kernels::Table& isa) {
+      std::vector<float> sums = start;
+      isa.bm25_accumulate(postings, lengths.data(), window, sums.data());
+      CHECK(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(float)) == 0);
+    });
+  }
+}
+
+TEST_CASE("bm25_accumulate is the formula: against double") {
+  const std::vector<std::uint32_t> lengths{10, 20, 30};
+  const std::vector<std::uint32_t> rows{0, 2};
+  const std::vector<std::uint32_t> frequencies{3, 1};
+  std::vector<float> sums(16, 0.0F);
+  kernels::kScalar.bm25_accumulate({rows.data(), frequencies.data(), 2, 2.2F, 0.3F, 0.045F},
+                                   lengths.data(), 0, sums.data());
+  CHECK(sums[0] == doctest::Approx(2.2 * 3 / (3 + 0.3 + 0.045 * 10)));
+  CHECK(sums[1] == 0.0F);
+  CHECK(sums[2] == doctest::Approx(2.2 * 1 / (1 + 0.3 + 0.045 * 30)));
+}
+
+TEST_CASE("collect_at_least finds the same places on every instruction set") {
+  Random random(2);
+  for (std::size_t size = 0; size <= 64; size += 16) {
+    std::vector<float> sums(size);
+    for (float& sum : sums) sum = static_cast<float>(random() % 5);
+    if (size > 0) sums[size - 1] = std::numeric_limits<float>::denorm_min();
+    for (const float threshold : {std::numeric_limits<float>::denorm_min(), 1.0F, 2.0F, 5.0F}) {
+      std::vector<std::uint32_t> expected;
+      for (std::uint32_t i = 0; i < size; ++i) {
+        if (sums[i] >= threshold) expected.push_back(i);
+      }
+      on_every_isa([&](const kernels::Table& isa) {
+        std::vector<std::uint32_t> found(size);
+        found.resize(isa.collect_at_least(sums.data(), size, threshold, found.data()));
+        CHECK(found == expected);
+      });
+    }
+  }
+}
+
+TEST_CASE("an unknown level is refused with the names that exist") {
+  const std::string before = kernels::active().name;
+  CHECK_THROWS_WITH_AS(kernels::set_isa("mmx"), doctest::Contains("'mmx': this machine has"),
+                       std::invalid_argument);
+  CHECK(kernels::active().name == before);
+}
