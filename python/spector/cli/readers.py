@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spector.store.values import nearest
+from spector.store.values import check_text, nearest
 
 __all__ = ["Input", "Item", "Place", "Problem", "Record", "readable_path"]
 
@@ -109,7 +109,8 @@ class Input:
                 folders.clear()
                 continue
             hidden = [name for name in folders if name.startswith(".")]
-            self.skipped["hidden"] += len(hidden)
+            if hidden:
+                self.skipped["hidden"] += len(hidden)
             folders[:] = sorted(set(folders).difference(hidden))
             for name in sorted(files):
                 if name.startswith("."):
@@ -196,7 +197,7 @@ class Input:
                 if not line:
                     continue
                 item = _item(line)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 self._lost(name, str(error), number)
                 continue
             if identity is not None and "id" not in item:
@@ -246,7 +247,7 @@ def _item(line: str) -> Item:
     text = value.get("text")
     if text is None:
         raise ValueError('no "text"' + nearest("text", value))
-    if isinstance(text, str) and not text.strip():
+    if not check_text("text", text).strip():
         raise ValueError('"text" is empty')
     return value
 

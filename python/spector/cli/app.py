@@ -1,0 +1,597 @@
+"""The commands of `spector`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from spector.cli import console
+from spector.cli.console import fail, note, print_json, print_table
+from spector.cli.highlight import plain
+from spector.errors import SpectorError
+
+if TYPE_CHECKING:
+    from spector import SpectorMemory
+
+__all__ = ["run"]
+
+_SPACE_FILE = "journal.db"
+_SNIPPET_CHARACTERS = 240
+#: `import --json` lists this many problems and counts the rest.
+_LISTED_PROBLEMS = 1000
+
+
+class _Commands(TyperGroup):
+    """Runs a command; turns what went wrong into one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            console.drop_stdout()
+            return None
+        except (SpectorError, OSError, ValueError) as error:
+            fail(_one_line(error))
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        raise typer.Exit(1)
+
+
+def run() -> int:
+    """Run the command line and return its exit code."""
+    code = 0
+    try:
+        app(prog_name="spector")
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        console.drop_stdout()
+    return code
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, SpectorError) or not isinstance(error, OSError):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return where + (error.strerror or str(error))
+
+
+def _argument(text: str) -> str:
+    """Read an argument as UTF-8, whatever the locale says; ``-`` is standard input."""
+    if text == "-":
+        return sys.stdin.buffer.read().decode(errors="replace").removesuffix("\n")
+    return _utf8(text)
+
+
+def _utf8(text: str) -> str:
+    return os.fsencode(text).decode(errors="replace")
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else _utf8(text)
+
+
+def _time(text: str) -> int | str:
+    """Check a time but leave a date a date: as an end it means the last moment of the day."""
+    from spector.store.values import check_time
+
+    time = int(text) if text.removeprefix("-").isdecimal() else text
+    try:
+        check_time("TIME", time)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return time
+
+
+def _open(path: Path, create: bool = False) -> SpectorMemory:
+    from spector import SpectorMemory
+
+    if not create:
+        _must_exist(path)
+    return SpectorMemory.open(path)
+
+
+def _must_exist(path: Path) -> None:
+    """Reading makes no space: a mistyped folder must not look like an empty one."""
+    if not (path / _SPACE_FILE).exists():
+        fail(f"there is no space in {path}; name its folder with --path, or store something first")
+        raise typer.Exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print("spector", version("spector"))
+        raise typer.Exit
+
+
+class TagMatch(str, Enum):
+    """How several tags of a filter combine."""
+
+    all = "all"
+    any = "any"
+
+
+SpacePath = Annotated[
+    Path, typer.Option("--path", metavar="DIR", envvar="SPECTOR_PATH", help="Folder of the space.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for; - reads stdin.")]
+Type = Annotated[
+    str | None,
+    typer.Option("--type", metavar="TYPE", help="working, episodic, semantic or procedural."),
+]
+Author = Annotated[str | None, typer.Option("--author", metavar="NAME")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Repeatable.")]
+When = Annotated[
+    Any,
+    typer.Option(parser=_time, metavar="TIME", help="ISO 8601 date or milliseconds since 1970."),
+]
+_DEFAULT_PATH = Path("spector-memory")
+
+
+@app.callback()
+def _spector(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """A memory for AI agents in one folder: remember texts, recall the ones that matter.
+
+    Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage.
+    """
+
+
+@app.command()
+def remember(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; - reads stdin.")],
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="An id that exists is updated.")
+    ] = None,
+    tag: Tags = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME")] = None,
+    author: Author = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="TEXT", help="Searched, but not part of the text."),
+    ] = None,
+    timestamp: When = None,
+    type: Type = None,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Store one text and print its id.
+
+    \b
+    spector remember "Deploy failed: ERR_CONN_RESET from db-7" --tag deploy
+    """
+    given: dict[str, Any] = {
+        "id": _maybe(id),
+        "session": _maybe(session),
+        "author": _maybe(author),
+        "context": _maybe(context),
+        "timestamp": timestamp,
+        "type": _maybe(type),
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    with _open(path, create=True) as memory:
+        stored = memory.remember(_argument(text), tags=list(map(_utf8, tag or ())), **given)
+    if json:
+        print_json({"id": stored})
+    else:
+        print(stored)
+
+
+@app.command()
+def recall(
+    query: Query,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many at most.")] = 10,
+    tag: Tags = None,
+    tag_match: Annotated[
+        TagMatch, typer.Option("--tag-match", help="Whether all tags must be there or any.")
+    ] = TagMatch.all,
+    type: Type = None,
+    author: Author = None,
+    since: When = None,
+    until: When = None,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Find the memories that match a query, best first.
+
+    In a pipe each hit is a line: score, id and text, separated by tabs.
+
+    \b
+    spector recall "why did the deploy fail?" -k 5 --tag deploy
+    """
+    from spector.cli.hits import hit_as_dict, snippets
+
+    asked = _argument(query)
+    with _open(path) as memory:
+        hits = memory.recall(
+            asked,
+            k=k,
+            tags=list(map(_utf8, tag or ())),
+            tag_match=tag_match.value,
+            type=_maybe(type),
+            author=_maybe(author),
+            since=since,
+            until=until,
+        )
+        took = hits.seconds * 1000
+        if json:
+            found = [hit_as_dict(hit) for hit in hits]
+            print_json({"query": asked, "milliseconds": round(took, 3), "hits": found})
+            return
+        if not hits:
+            note("nothing found")
+            return
+        texts: Sequence[console.Cell] = [hit.text for hit in hits]
+        if sys.stdout.isatty():
+            texts = snippets(memory, hits, _SNIPPET_CHARACTERS)
+        rows = [(f"{hit.score:.3f}", hit.id, text) for hit, text in zip(hits, texts, strict=True)]
+        print_table(("score", "id", "text"), rows, right="score")
+        if sys.stderr.isatty():
+            note(f"{_count(len(rows), 'hit')} among {len(memory):,} memories in {took:.2f} ms")
+
+
+@app.command()
+def explain(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    query: Query,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Show how a memory gets its score for a query, term by term.
+
+    f counts the term in the memory, n the memories that have it; length is in words.
+
+    \b
+    spector explain 01JXK3V8Q2M4T "why did the deploy fail?"
+    """
+    with _open(path) as memory:
+        why = memory.explain(_utf8(id), _argument(query))
+    if json:
+        terms = [
+            {
+                "term": term.term,
+                "f": term.f,
+                "n": term.n,
+                "idf": term.idf,
+                "length": term.length,
+                "weight": term.weight,
+                "contribution": term.contribution,
+            }
+            for term in why.terms
+        ]
+        print_json({"id": why.id, "score": why.score, "terms": terms})
+        return
+    if not why.terms:
+        note(f"{why.id} does not match: no term of the query is in it")
+        return
+    columns = ("term", "f", "n", "idf", "length", "weight", "contribution")
+    rows = [
+        (
+            term.term,
+            f"{term.f:g}",
+            str(term.n),
+            f"{term.idf:.4f}",
+            f"{term.length:g}",
+            f"{term.weight:g}",
+            f"{term.contribution:.4f}",
+        )
+        for term in why.terms
+    ]
+    rows.append(("sum", "", "", "", "", "", f"{why.score:.4f}"))
+    print_table(columns, rows, right="f n idf length weight contribution")
+
+
+@app.command()
+def forget(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The memories.")],
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Forget memories by id.
+
+    An id that is not there is reported and the others are forgotten all the same.
+
+    \b
+    spector forget 01JXK3V8Q2M4T
+    """
+    from spector import UnknownMemoryError
+
+    forgotten: list[str] = []
+    unknown: list[str] = []
+    with _open(path) as memory:
+        for id in map(_utf8, ids):
+            try:
+                memory.forget(id)
+            except UnknownMemoryError as error:
+                unknown.append(id)
+                fail(_one_line(error))
+            else:
+                forgotten.append(id)
+    if json:
+        print_json({"forgotten": forgotten, "unknown": unknown})
+    else:
+        note(f"forgot {_count(len(forgotten), 'memory', 'memories')}")
+    if unknown:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Show what is in a space and how large it is.
+
+    \b
+    spector status --path agent-memory
+    """
+    with _open(path) as memory:
+        state = memory.status().as_dict()
+    if json:
+        print_json(state)
+    else:
+        print_table(("", ""), [(name, _value(value)) for name, value in state.items()])
+
+
+@app.command()
+def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Check that a space is whole; exit 1 if it is not. Nothing is changed.
+
+    \b
+    spector doctor --path agent-memory
+    """
+    from spector.store.check import check
+
+    _must_exist(path)
+    report = check(path)
+    if json:
+        print_json(report.as_dict())
+    else:
+        for problem in report.problems:
+            print(plain(problem))
+        if report.ok:
+            read = f"{_count(report.memories, 'memory', 'memories')} and {report.events:,} events"
+            note(f"{report.path}: {read} read, nothing wrong")
+        else:
+            fail(f"{report.path}: {_count(len(report.problems), 'problem')}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def analyze(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; - reads stdin.")],
+    json: Json = False,
+) -> None:
+    """Show the words of a text as the index sees them.
+
+    A query matches where it has one of these tokens. Tokens in brackets are stop words: a query
+    ignores them while it has others.
+
+    \b
+    spector analyze "getUserName fails in src/app/db-conf.yaml"
+    """
+    from spector.lexical import analyze as analyze_text
+
+    compounds = analyze_text(_argument(text))
+    if json:
+        print_json(
+            [
+                {
+                    "text": compound.text,
+                    "start": compound.start,
+                    "end": compound.end,
+                    "position": compound.position,
+                    "identifier": compound.identifier,
+                    "tokens": [
+                        {"text": token.text, "part": token.part, "stop": token.stop}
+                        for token in compound.tokens
+                    ],
+                }
+                for compound in compounds
+            ]
+        )
+        return
+    rows = [
+        (
+            compound.text,
+            " ".join(f"[{token.text}]" if token.stop else token.text for token in compound.tokens),
+        )
+        for compound in compounds
+    ]
+    if rows:
+        print_table(("word", "tokens"), rows)
+
+
+@app.command("import")
+def import_(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files and folders; - is JSONL on stdin.")
+    ],
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Store the texts of files and folders.
+
+    JSONL (.jsonl, .ndjson, also with .gz): one object a line, with text and any of id, tags,
+    session, author, timestamp, context, metadata, type and source. Markdown: one memory per
+    heading. Any other text file, and a long section: one memory per 2,000 characters or less,
+    divided at blank lines where possible.
+
+    What has no id gets its file, as seen from the folder that holds the space, and #number: a
+    second import updates. A line that can not be used is reported and the rest goes on; the exit
+    code is then 1.
+
+    \b
+    spector import notes/ chat.jsonl
+    zcat log.jsonl.gz | spector import -
+    """
+    from spector.cli.loading import Loaded, load
+    from spector.cli.readers import Input, Problem
+
+    lost = warned = 0
+    listed: list[Problem] = []
+    loaded = Loaded()
+
+    def report(problem: Problem) -> None:
+        nonlocal lost, warned
+        lost += problem.lost
+        warned += not problem.lost
+        if len(listed) < _LISTED_PROBLEMS:
+            listed.append(problem)
+        say(f"{problem.place}: {problem.why}")
+
+    say = note
+    source = Input(paths, home=path.absolute().parent, report=report)
+    source.plan()
+    interrupted = False
+    if source.files:
+        with (
+            _open(path, create=True) as memory,
+            console.progress_bar("Importing", source.total_bytes) as bar,
+        ):
+            say = bar.note
+            try:
+                load(
+                    memory,
+                    source.records(),
+                    report,
+                    lambda so_far: bar.update(source.done_bytes, so_far.stored),
+                    loaded,
+                )
+            except KeyboardInterrupt:
+                interrupted = True
+    if json:
+        print_json(
+            {
+                "stored": loaded.stored,
+                "files": source.done_files,
+                "lost": lost,
+                "warnings": warned,
+                "skipped": dict(source.skipped),
+                "seconds": round(loaded.seconds, 3),
+                "rate": round(loaded.rate, 1),
+                "interrupted": interrupted,
+                "problems": [
+                    {
+                        "file": problem.place.file,
+                        "line": problem.place.line or None,
+                        "why": problem.why,
+                        "lost": problem.lost,
+                    }
+                    for problem in listed
+                ],
+            }
+        )
+    else:
+        note(_summary(loaded.stored, source.done_files, lost, source.skipped, loaded.seconds))
+    if interrupted:
+        raise typer.Exit(130)
+    if lost:
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the space to make.")
+    ] = Path("spector-demo"),
+    also: Annotated[
+        list[Path] | None,
+        typer.Option("--also", metavar="PATH", exists=True, help="Python code to add; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="MODULE", help="Top modules to read; repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a space from the docstrings of Python's standard library and query it.
+
+    The code is read, not run, and nothing is fetched. The space stays for you to play with.
+
+    \b
+    spector demo
+    spector demo --also ~/code/myproject
+    """
+    from spector.cli import demo as show
+
+    fresh = not (folder / _SPACE_FILE).exists()
+    with _open(folder, create=True) as memory:
+        note(f"Reading the docstrings of {show.source_name()}")
+        made = show.build(memory, only or (), also or ())
+        lost = len(made.problems)
+        if json:
+            print_json(
+                {
+                    "path": str(folder),
+                    "python": sys.version.split()[0],
+                    "stored": made.loaded.stored,
+                    "files": made.files,
+                    "problems": [f"{one.place}: {one.why}" for one in made.problems],
+                    "seconds": round(made.loaded.seconds, 3),
+                    "queries": show.answers_as_dicts(memory),
+                }
+            )
+            return
+        for problem in made.problems:
+            note(f"{problem.place}: {problem.why}")
+        did = "Remembered" if fresh else "Updated"
+        print(
+            f"{did} {_count(made.loaded.stored, 'docstring')} of {_count(made.files, 'file')} "
+            f"in {made.loaded.seconds:.1f} s ({made.loaded.rate:,.0f}/s)"
+            + (f"; {_count(lost, 'file')} could not be read." if lost else ".")
+        )
+        show.show_answers(memory)
+    show.show_next(folder)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _value(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+_SKIPPED = {
+    "hidden": "hidden",
+    "binary": "binary",
+    "empty": "empty",
+    "special": "neither file nor folder",
+    "space": "a space of spector",
+}
+
+
+def _summary(stored: int, files: int, lost: int, skipped: dict[str, int], seconds: float) -> str:
+    text = (
+        f"stored {_count(stored, 'memory', 'memories')} from {_count(files, 'file')} "
+        f"in {seconds:.1f} s"
+    )
+    if lost:
+        text += f"; {lost:,} could not be used"
+    passed = [f"{skipped[kind]:,} {name}" for kind, name in _SKIPPED.items() if skipped.get(kind)]
+    if passed:
+        text += f"; passed over {', '.join(passed)}"
+    return text
