@@ -309,7 +309,7 @@ def test_an_import_on_a_terminal_shows_progress(tmp_path):
     shown = on_terminal("import", tmp_path / "b.jsonl", "--path", tmp_path / "s")
     assert "Importing" in shown
     assert "100%" in shown
-    assert "1 memories" in shown
+    assert "1 stored" in shown
 
 
 # Explain, forget, status, doctor, analyze

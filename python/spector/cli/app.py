@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -159,6 +160,149 @@ def _spector(
 
     Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage.
     """
+
+
+@app.command()
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the space to make.")
+    ] = Path("spector-demo"),
+    also: Annotated[
+        list[Path] | None,
+        typer.Option("--also", metavar="PATH", exists=True, help="Python code to add; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="MODULE", help="Top modules to read; repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a space from the docstrings of Python's standard library and query it.
+
+    The code is read, not run, and nothing is fetched. The space stays for you to play with.
+
+    \b
+    spector demo
+    spector demo --also ~/code/myproject
+    """
+    from spector.cli import demo as show
+
+    fresh = not (folder / _SPACE_FILE).exists()
+    with _open(folder, create=True) as memory:
+        note(f"Reading the docstrings of {show.source_name()}")
+        made = show.build(memory, only or (), also or ())
+        lost = len(made.problems)
+        if json:
+            print_json(
+                {
+                    "path": str(folder),
+                    "python": sys.version.split()[0],
+                    "stored": made.loaded.stored,
+                    "files": made.files,
+                    "problems": [f"{one.place}: {one.why}" for one in made.problems],
+                    "seconds": round(made.loaded.seconds, 3),
+                    "queries": show.answers_as_dicts(memory),
+                }
+            )
+            return
+        for problem in made.problems:
+            note(f"{problem.place}: {problem.why}")
+        did = "Remembered" if fresh else "Updated"
+        print(
+            f"{did} {_count(made.loaded.stored, 'docstring')} of {_count(made.files, 'file')} "
+            f"in {made.loaded.seconds:.1f} s ({made.loaded.rate:,.0f}/s)"
+            + (f"; {_count(lost, 'file')} could not be read." if lost else ".")
+        )
+        show.show_answers(memory)
+    show.show_next(folder)
+
+
+@app.command("import")
+def import_(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files and folders; - is JSONL on stdin.")
+    ],
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Store the texts of files and folders.
+
+    JSONL (.jsonl, .ndjson, also with .gz): one object a line, with text and any of id, tags,
+    session, author, timestamp, context, metadata, type and source. Markdown: one memory per
+    heading. Any other text file, and a long section: one memory per 2,000 characters or less,
+    divided at blank lines where possible.
+
+    What has no id gets its file, as seen from the folder that holds the space, and #number: a
+    second import updates. A line that can not be used is reported and the rest goes on; the exit
+    code is then 1.
+
+    \b
+    spector import notes/ chat.jsonl
+    zcat log.jsonl.gz | spector import -
+    """
+    from spector.cli.loading import Loaded, load
+    from spector.cli.readers import Input, Problem
+
+    lost = warned = 0
+    listed: list[Problem] = []
+    loaded = Loaded()
+
+    def report(problem: Problem) -> None:
+        nonlocal lost, warned
+        lost += problem.lost
+        warned += not problem.lost
+        if len(listed) < _LISTED_PROBLEMS:
+            listed.append(problem)
+        say(f"{problem.place}: {problem.why}")
+
+    say = note
+    source = Input(paths, home=path.absolute().parent, report=report)
+    source.plan()
+    interrupted = False
+    if source.files:
+        with (
+            _open(path, create=True) as memory,
+            console.progress_bar("Importing", source.total_bytes) as bar,
+        ):
+            say = bar.note
+            try:
+                load(
+                    memory,
+                    source.records(),
+                    report,
+                    lambda so_far: bar.update(source.done_bytes, so_far.stored),
+                    loaded,
+                )
+            except KeyboardInterrupt:
+                interrupted = True
+    if json:
+        print_json(
+            {
+                "stored": loaded.stored,
+                "files": source.done_files,
+                "lost": lost,
+                "warnings": warned,
+                "skipped": dict(source.skipped),
+                "seconds": round(loaded.seconds, 3),
+                "rate": round(loaded.rate, 1),
+                "interrupted": interrupted,
+                "problems": [
+                    {
+                        "file": problem.place.file,
+                        "line": problem.place.line or None,
+                        "why": problem.why,
+                        "lost": problem.lost,
+                    }
+                    for problem in listed
+                ],
+            }
+        )
+    else:
+        note(_summary(loaded.stored, source.done_files, lost, source.skipped, loaded.seconds))
+    if interrupted:
+        raise typer.Exit(130)
+    if lost:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -351,7 +495,7 @@ def status(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
     if json:
         print_json(state)
     else:
-        print_table(("", ""), [(name, _value(value)) for name, value in state.items()])
+        print_table(("", ""), [(name, _shown(name, value)) for name, value in state.items()])
 
 
 @app.command()
@@ -424,154 +568,16 @@ def analyze(
         print_table(("word", "tokens"), rows)
 
 
-@app.command("import")
-def import_(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files and folders; - is JSONL on stdin.")
-    ],
-    path: SpacePath = _DEFAULT_PATH,
-    json: Json = False,
-) -> None:
-    """Store the texts of files and folders.
-
-    JSONL (.jsonl, .ndjson, also with .gz): one object a line, with text and any of id, tags,
-    session, author, timestamp, context, metadata, type and source. Markdown: one memory per
-    heading. Any other text file, and a long section: one memory per 2,000 characters or less,
-    divided at blank lines where possible.
-
-    What has no id gets its file, as seen from the folder that holds the space, and #number: a
-    second import updates. A line that can not be used is reported and the rest goes on; the exit
-    code is then 1.
-
-    \b
-    spector import notes/ chat.jsonl
-    zcat log.jsonl.gz | spector import -
-    """
-    from spector.cli.loading import Loaded, load
-    from spector.cli.readers import Input, Problem
-
-    lost = warned = 0
-    listed: list[Problem] = []
-    loaded = Loaded()
-
-    def report(problem: Problem) -> None:
-        nonlocal lost, warned
-        lost += problem.lost
-        warned += not problem.lost
-        if len(listed) < _LISTED_PROBLEMS:
-            listed.append(problem)
-        say(f"{problem.place}: {problem.why}")
-
-    say = note
-    source = Input(paths, home=path.absolute().parent, report=report)
-    source.plan()
-    interrupted = False
-    if source.files:
-        with (
-            _open(path, create=True) as memory,
-            console.progress_bar("Importing", source.total_bytes) as bar,
-        ):
-            say = bar.note
-            try:
-                load(
-                    memory,
-                    source.records(),
-                    report,
-                    lambda so_far: bar.update(source.done_bytes, so_far.stored),
-                    loaded,
-                )
-            except KeyboardInterrupt:
-                interrupted = True
-    if json:
-        print_json(
-            {
-                "stored": loaded.stored,
-                "files": source.done_files,
-                "lost": lost,
-                "warnings": warned,
-                "skipped": dict(source.skipped),
-                "seconds": round(loaded.seconds, 3),
-                "rate": round(loaded.rate, 1),
-                "interrupted": interrupted,
-                "problems": [
-                    {
-                        "file": problem.place.file,
-                        "line": problem.place.line or None,
-                        "why": problem.why,
-                        "lost": problem.lost,
-                    }
-                    for problem in listed
-                ],
-            }
-        )
-    else:
-        note(_summary(loaded.stored, source.done_files, lost, source.skipped, loaded.seconds))
-    if interrupted:
-        raise typer.Exit(130)
-    if lost:
-        raise typer.Exit(1)
-
-
-@app.command()
-def demo(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the space to make.")
-    ] = Path("spector-demo"),
-    also: Annotated[
-        list[Path] | None,
-        typer.Option("--also", metavar="PATH", exists=True, help="Python code to add; repeatable."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="MODULE", help="Top modules to read; repeatable."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Make a space from the docstrings of Python's standard library and query it.
-
-    The code is read, not run, and nothing is fetched. The space stays for you to play with.
-
-    \b
-    spector demo
-    spector demo --also ~/code/myproject
-    """
-    from spector.cli import demo as show
-
-    fresh = not (folder / _SPACE_FILE).exists()
-    with _open(folder, create=True) as memory:
-        note(f"Reading the docstrings of {show.source_name()}")
-        made = show.build(memory, only or (), also or ())
-        lost = len(made.problems)
-        if json:
-            print_json(
-                {
-                    "path": str(folder),
-                    "python": sys.version.split()[0],
-                    "stored": made.loaded.stored,
-                    "files": made.files,
-                    "problems": [f"{one.place}: {one.why}" for one in made.problems],
-                    "seconds": round(made.loaded.seconds, 3),
-                    "queries": show.answers_as_dicts(memory),
-                }
-            )
-            return
-        for problem in made.problems:
-            note(f"{problem.place}: {problem.why}")
-        did = "Remembered" if fresh else "Updated"
-        print(
-            f"{did} {_count(made.loaded.stored, 'docstring')} of {_count(made.files, 'file')} "
-            f"in {made.loaded.seconds:.1f} s ({made.loaded.rate:,.0f}/s)"
-            + (f"; {_count(lost, 'file')} could not be read." if lost else ".")
-        )
-        show.show_answers(memory)
-    show.show_next(folder)
-
-
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _value(value: object) -> str:
+def _shown(name: str, value: object) -> str:
+    if name == "last_event" and isinstance(value, int):
+        moment = datetime.fromtimestamp(value / 1000, timezone.utc)
+        return moment.isoformat(" ", "seconds").replace("+00:00", " UTC")
+    if value is None:
+        return "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

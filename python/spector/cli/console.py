@@ -77,7 +77,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], right: s
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(columns))
     numbers = right.split()
     for name in columns:
         last = name == columns[-1]
@@ -160,7 +160,7 @@ def progress_bar(label: str, total: float) -> Iterator[Bar]:
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[stored]} memories"),
+        TextColumn("{task.fields[stored]} stored"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
         console=console,
