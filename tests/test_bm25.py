@@ -1,0 +1,451 @@
+"""BM25Index: scores, order, live updates, arguments (BM25-1 to BM25-8, IDX-1 to IDX-6)."""
+
+import gc
+import math
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from reference import bm25
+from spector import CapacityError, SpectorError, UnknownMemoryError, _core
+from spector.lexical import BM25Index, TextIndex, analyze
+
+WORDS = ["kiwi", "lime", "plum", "fig", "pear", "oslo", "a", "b", "c"]
+texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+ids = st.sampled_from([f"d{i}" for i in range(12)])
+
+
+def assert_same(hits, expected, k=None):
+    """Equal ids in equal order and scores within 1e-6 (GEN-3), for the first `k`.
+
+    Scores that differ by less than float32 can show may swap; none here do, as equal documents
+    give equal bits.
+    """
+    expected = expected[:k]
+    assert [score for _, score in hits] == pytest.approx([s for _, s in expected], rel=1e-6)
+    for (id, score), (expected_id, expected_score) in zip(hits, expected, strict=True):
+        if id != expected_id:  # a tie in double that float32 rounds apart, or the reverse
+            twin = dict(hits).get(expected_id)
+            assert twin == pytest.approx(score, rel=1e-6), (id, expected_id)
+            assert score == pytest.approx(expected_score, rel=1e-6)
+
+
+class Histories(RuleBasedStateMachine):
+    """Any mix of add, update, remove, batch and compact scores as a fresh index would (IDX-2)."""
+
+    @initialize(k1=st.sampled_from([1.2, 0.0, 3.0]), b=st.sampled_from([0.75, 0.0, 1.0]))
+    def start(self, k1, b):
+        self.parameters = (k1, b)
+        self.index = BM25Index(k1, b, analyzer="whitespace")
+        self.model = {}
+
+    @rule(id=ids, text=texts, context=st.none() | texts)
+    def add(self, id, text, context):
+        self.index.add(id, text, context)
+        self.model[id] = f"{context or ''} {text}"
+
+    @rule(batch=st.lists(st.tuples(ids, texts), max_size=6))
+    def add_batch(self, batch):
+        self.index.add_batch([id for id, _ in batch], [text for _, text in batch])
+        self.model |= dict(batch)
+
+    @rule(id=ids)
+    def remove(self, id):
+        assert self.index.remove(id) is (self.model.pop(id, None) is not None)
+
+    @rule()
+    def compact(self):
+        self.index.compact()
+
+    @rule(query=texts, k=st.integers(1, 15))
+    def search(self, query, k):
+        documents = {id: [{word} for word in text.split()] for id, text in self.model.items()}
+        expected = bm25.search(documents, [(w, 1.0) for w in query.split()], *self.parameters)
+        hits = self.index.search(query, k)
+        assert_same(hits, expected, k)
+        for id, score in hits:
+            terms = self.index.explain(id, query)
+            total = np.float32(0)
+            for term in terms:
+                total += np.float32(term.contribution)
+            assert total == np.float32(score) == np.float32(self.index.score(id, query))
+
+    @invariant()
+    def counts(self):
+        if not hasattr(self, "index"):
+            return
+        stats = self.index.stats()
+        lengths = [len(text.split()) for text in self.model.values()]
+        assert len(self.index) == stats["documents"] == len(self.model)
+        assert stats["total_length"] == sum(lengths)
+        assert stats["postings"] == sum(len(set(text.split())) for text in self.model.values())
+        # IDX-2: never more than a quarter of dead postings.
+        assert stats["dead_postings"] * 4 <= stats["postings"] + stats["dead_postings"]
+        for id in ["d0", "d11"]:
+            assert (id in self.index) is (id in self.model)
+
+
+Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+test_idx2_any_history_scores_as_a_fresh_index = Histories.TestCase
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_bm25_1_code_analyzer_scores_are_the_formula_over_its_tokens(data):
+    """BM25-1 with TOK-9 lengths and stems, through the default analyzer."""
+    pool = [*WORDS, "getUserName", "user", "names", "ERR_CONN_42", "err", "conn", "東京駅", "café"]
+    make = st.lists(st.sampled_from(pool), min_size=1, max_size=8).map(" ".join)
+    documents = {f"d{i}": data.draw(make) for i in range(data.draw(st.integers(1, 8)))}
+    index = BM25Index()
+    index.add_batch(list(documents), list(documents.values()))
+    positions = {
+        id: [{token.text for token in compound.tokens} for compound in analyze(text)]
+        for id, text in documents.items()
+    }
+    # Plain words only, so that each query term has weight 1.
+    query = data.draw(st.lists(st.sampled_from([*WORDS[:6], "user", "names"]), max_size=4))
+    weights = [(t.text, 1.0) for c in analyze(" ".join(query)) for t in c.tokens]
+    assert_same(index.search(" ".join(query), 20), bm25.search(positions, weights))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_token_index_agrees_with_the_text_index(data):
+    numbers = st.lists(st.sampled_from([0, 1, 7, 2**31, 2**32 - 1]), max_size=9)
+    documents = data.draw(st.lists(numbers, min_size=1, max_size=9))
+    queries = data.draw(st.lists(numbers, min_size=1, max_size=4))
+    names = [f"d{i}" for i in range(len(documents))]
+    tokens, words = BM25Index(), BM25Index(analyzer="whitespace")
+    tokens.add_tokens(names, *csr(documents))
+    words.add_batch(names, [" ".join(map(str, document)) for document in documents])
+    k = data.draw(st.integers(1, 12))
+    batch_rows, batch_scores = tokens.search_tokens_batch(*csr(queries), k, threads=2)
+    assert batch_rows.shape == batch_scores.shape == (len(queries), k)
+    assert batch_rows.dtype == np.int64
+    assert batch_scores.dtype == np.float32
+    for query, row, score in zip(queries, batch_rows, batch_scores, strict=True):
+        expected = words.search(" ".join(map(str, query)), k)
+        rows, scores = tokens.search_tokens(query, k)
+        assert [f"d{row}" for row in rows] == [id for id, _ in expected]
+        assert scores.tolist() == [score for _, score in expected]
+        assert row.tolist() == rows.tolist() + [-1] * (k - len(rows))
+        assert score.tolist() == scores.tolist() + [0.0] * (k - len(rows))
+
+
+def csr(lists):
+    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return indptr, np.array([token for tokens in lists for token in tokens], np.uint32)
+
+
+def test_add_tokens_rows_are_the_order_of_insertion_and_stay():
+    index = BM25Index()
+    index.add_tokens(["a", "b", "c"], [0, 1, 2, 3], [5, 5, 5])
+    index.add_tokens(["b"], [0, 1], [6])  # an update keeps its row (GEN-4)
+    assert index.remove("a")
+    index.add_tokens(["a"], [0, 1], [5])  # a new document: a new row
+    index.compact()
+    assert index.search_tokens([6], 5)[0].tolist() == [1]
+    assert index.search_tokens([5], 5)[0].tolist() == [2, 3]
+
+
+def test_gen4_ties_are_in_order_of_first_insertion_whatever_happened_since():
+    index = BM25Index(analyzer="whitespace")
+    for id in "abcd":
+        index.add(id, "same words")
+    index.add("a", "same words")  # an update
+    index.remove("b")
+    index.add("b", "same words")  # comes back as the youngest
+    assert [id for id, _ in index.search("same")] == ["a", "c", "d", "b"]
+    index.compact()
+    assert [id for id, _ in index.search("same")] == ["a", "c", "d", "b"]
+
+
+def test_bm25_1_a_term_twice_in_the_query_counts_twice():
+    index = BM25Index(analyzer="whitespace")
+    index.add_batch(["a", "b"], ["x y", "z z"])
+    once, twice = (index.search(query)[0][1] for query in ("x", "x x"))
+    assert twice == pytest.approx(2 * once, rel=1e-6)
+
+
+def test_bm25_8_no_synonyms():
+    index = BM25Index()
+    index.add("a", "car")
+    assert index.score("a", "automobile") == 0.0
+    assert index.search("automobile") == []
+
+
+def test_tok12_weights_are_shown():
+    index = BM25Index()
+    index.add("a", "getUserName failed")
+    assert [(t.term, t.weight) for t in index.explain("a", "getUserName")] == [
+        ("getusername", 1.0),
+        ("getusernam", 0.25),
+    ]
+    assert [(t.term, t.weight) for t in index.explain("a", "why getUserName failed")] == [
+        ("getusernam", 1.0),
+        ("get", 0.25),
+        ("user", 0.25),
+        ("name", 0.25),
+        ("fail", 1.0),
+    ]
+
+
+def test_tok12_any_spelling_of_a_name_finds_the_others():
+    index = BM25Index()
+    index.add("camel", "a YouTube channel")
+    index.add("lower", "a youtube channel")
+    assert {id for id, _ in index.search("youtube")} == {"camel", "lower"}
+    assert [id for id, _ in index.search("YouTube")] == ["camel", "lower"]
+    assert {id for id, _ in index.search("best YouTube videos")} == {"camel", "lower"}
+
+
+def test_tok8_stop_words_belong_to_english():
+    german = BM25Index(language="german")
+    german.add_batch(["a", "b"], ["was ist das", "anderes"])
+    assert [id for id, _ in german.search("was anderes")] == ["b", "a"]
+    english = BM25Index()
+    english.add_batch(["a", "b"], ["was ist das", "anderes"])
+    assert [id for id, _ in english.search("was anderes")] == ["b"]
+
+
+def test_tok10_a_callable_analyzer():
+    index = BM25Index(analyzer=lambda text: text.split("|"))
+    index.add("a", "one two|three")
+    assert [id for id, _ in index.search("one two")] == ["a"]
+    assert index.search("one") == []
+
+
+def test_idx6_a_failing_document_leaves_those_before_it_and_is_named():
+    def analyzer(text):
+        if text == "bad":
+            raise RuntimeError("no tokens today")
+        return text.split()
+
+    index = BM25Index(analyzer=analyzer)
+    with pytest.raises(SpectorError, match=r"document 2: the analyzer raised RuntimeError"):
+        index.add_batch(["a", "b", "c", "d"], ["x", "x y", "bad", "x"])
+    assert [id for id, _ in index.search("x")] == ["a", "b"]
+    with pytest.raises(TypeError, match="document 1: text must be str, not int"):
+        index.add_batch(["e", "f"], ["x", 5])
+    with pytest.raises(TypeError, match="document 1: id must be str, not NoneType"):
+        index.add_batch(["g", None], ["x", "x"])
+    assert "e" in index and "g" in index and "f" not in index
+
+
+def test_idx1_a_replaced_document_leaves_nothing():
+    index = BM25Index()
+    index.add("a", "first words", context="title")
+    index.add("a", "second")
+    assert index.search("first") == index.search("title") == []
+    assert index.stats()["total_length"] == 1
+
+
+def test_am3_context_is_searched_and_counts():
+    index = BM25Index()
+    index.add_batch(["a", "b"], ["I moved to Oslo", "I moved to Oslo"], ["Caroline", None])
+    assert [id for id, _ in index.search("Where did Caroline move?")] == ["a", "b"]
+    assert index.stats()["total_length"] == 9
+
+
+def test_search_batch_is_search():
+    index = BM25Index()
+    index.add_batch([f"d{i}" for i in range(50)], [f"word{i % 7} text {i}" for i in range(50)])
+    queries = [f"word{i} text" for i in range(9)] + ["", "???"]
+    assert index.search_batch(queries, 5, threads=3) == [index.search(q, 5) for q in queries]
+
+
+def test_simd_levels_give_the_same_bits():
+    """GEN-3, F-087: equal ids, order and bits at every level, scalar included."""
+    rng = np.random.default_rng(0)
+    index = BM25Index()
+    lengths = rng.integers(0, 40, 20_000)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    tokens = np.minimum(rng.zipf(1.4, indptr[-1]), 5000).astype(np.uint32)
+    index.add_tokens([str(i) for i in range(len(lengths))], indptr, tokens)
+    queries = [rng.integers(1, 300, 6) for _ in range(40)]
+    before = _core.simd_level()
+    results = {}
+    try:
+        for level in _core.available_simd_levels():
+            _core.set_simd_level(level)
+            found = [index.search_tokens(query, 100) for query in queries]
+            results[level] = [(rows.tobytes(), scores.tobytes()) for rows, scores in found]
+    finally:
+        _core.set_simd_level(before)
+    assert "scalar" in results
+    assert len(results) > 1, "only the scalar level can run here: nothing was compared"
+    assert all(result == results["scalar"] for result in results.values())
+    with pytest.raises(ValueError, match="'mmx': this machine has"):
+        _core.set_simd_level("mmx")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda i: BM25Index(k1=-1), ValueError, r"k1 must be in \[0, 3\]"),
+        (lambda i: BM25Index(b=2), ValueError, r"b must be in \[0, 1\]"),
+        (lambda i: BM25Index(k1=math.nan), ValueError, "k1 must be in"),
+        (lambda i: BM25Index(k1="1"), TypeError, "k1 must be a number, not str"),
+        (lambda i: BM25Index(analyzer="codes"), ValueError, "'codes' is not known: code, standard"),
+        (lambda i: BM25Index(analyzer=3), TypeError, "analyzer must be .* not int"),
+        (lambda i: BM25Index(language="klingon"), ValueError, "'klingon' is not known: None or"),
+        (lambda i: i.add("", "x"), ValueError, "id must be a non-empty str"),
+        (lambda i: i.add(7, "x"), TypeError, "id must be str, not int"),
+        (lambda i: i.add("\ud800", "x"), ValueError, "lone surrogates"),
+        (lambda i: i.add("z", None), TypeError, "text must be str, not NoneType"),
+        (lambda i: i.add("z", "x", 5), TypeError, "context must be str, not int"),
+        (lambda i: i.add_batch("ab", ["x", "y"]), TypeError, "ids must be a sequence, not str"),
+        (lambda i: i.add_batch(["z"], "x"), TypeError, "texts must be a sequence, not str"),
+        (lambda i: i.add_batch(["z"], []), ValueError, "ids has 1 entries for 0 texts"),
+        (lambda i: i.add_batch(["z"], ["x"], []), ValueError, "contexts has 0 entries"),
+        (lambda i: i.search("x", 0), ValueError, "k must be at least 1, not 0"),
+        (lambda i: i.search("x", -1), ValueError, "k must be at least 1, not -1"),
+        (lambda i: i.search("x", 1.5), TypeError, "k must be int, not float"),
+        (lambda i: i.search("x", True), TypeError, "k must be int, not bool"),
+        (lambda i: i.search(5), TypeError, "query must be str, not int"),
+        (lambda i: i.search_batch("xy"), TypeError, "queries must be a sequence, not str"),
+        (lambda i: i.search_batch(["x"], threads=0), ValueError, "threads must be at least 1"),
+        (lambda i: i.search_tokens([1]), ValueError, "this index holds texts: use search"),
+        (lambda i: i.add_tokens(["z"], [0, 1], [1]), ValueError, "this index holds texts"),
+        (lambda i: i.score("no", "x"), UnknownMemoryError, "no document has the id 'no'"),
+        (lambda i: i.explain("no", "x"), KeyError, "no document has the id 'no'"),
+    ],
+)
+def test_bad_arguments_name_themselves_and_change_nothing(call, error, message):
+    index = BM25Index()
+    index.add("a", "x")
+    before = index.stats()
+    with pytest.raises(error, match=message):
+        call(index)
+    assert index.stats() == before
+    assert [id for id, _ in index.search("x")] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((["a"], [0, 1], [1.5]), TypeError, "token_ids must hold integers, not float64"),
+        ((["a"], [0, 1], [-1]), ValueError, "token_ids must be between 0 and 4294967295"),
+        ((["a"], [0, 1], [2**32]), ValueError, "token_ids must be between 0 and 4294967295"),
+        ((["a"], [0, 2], [1]), ValueError, "indptr must begin with 0, not descend and end with 1"),
+        ((["a"], [1, 1], [1]), ValueError, "indptr must begin with 0"),
+        ((["a", "b"], [0, 2, 1], [1]), ValueError, "not descend"),
+        ((["a"], [0], []), ValueError, "indptr must have 2 entries for 1 ids, not 1"),
+        ((["a"], [[0, 1]], [1]), ValueError, "indptr must have 1 dimension, not 2"),
+        (([3], [0, 1], [1]), TypeError, "document 0: id must be str, not int"),
+    ],
+)
+def test_bad_token_arrays_name_themselves_and_change_nothing(arguments, error, message):
+    index = BM25Index()
+    index.add_tokens(["x"], [0, 1], [1])
+    with pytest.raises(error, match=message):
+        index.add_tokens(*arguments)
+    assert len(index) == 1
+    with pytest.raises(ValueError, match="this index holds token ids: use search_tokens"):
+        index.search("x")
+    with pytest.raises(ValueError, match="this index holds token ids; texts need"):
+        index.add("y", "text")
+
+
+def test_token_arrays_of_other_layouts_are_taken():
+    index = BM25Index()
+    index.add_tokens(["a", "b"], np.array([0, 1, 2], np.int32), np.array([3, 9, 4, 9])[::2])
+    assert index.search_tokens(np.array([4], np.uint8))[0].tolist() == [1]
+    index.add_tokens([], [0], [])
+    assert len(index) == 2
+
+
+def test_text_index_is_keyed_by_slots_and_filters():
+    index = TextIndex()
+    index.put([10, 3, 7], ["red fox", "red owl", "red red elk"])
+    slots, scores = index.search("red", 5)
+    assert slots.dtype == np.int64
+    assert scores.dtype == np.float32
+    assert set(slots.tolist()) == {3, 7, 10}
+    allowed, filtered = index.search("red", 5, allow=np.array([10, 7, 99], np.uint32))
+    assert set(allowed.tolist()) == {7, 10}
+    full = dict(zip(slots.tolist(), scores.tolist(), strict=True))
+    assert filtered.tolist() == [full[slot] for slot in allowed.tolist()]  # BM25-4
+    assert index.search("red", 5, allow=[])[0].size == 0
+    assert index.erase([3, 4]) == 1
+    assert 3 not in index and 7 in index and len(index) == 2
+    with pytest.raises(ValueError, match="slots must be between 0 and 4294967295"):
+        index.put([-1], ["x"])
+    with pytest.raises(ValueError, match="slots must be at most 4294967294"):
+        index.put([2**32 - 1], ["x"])
+    with pytest.raises(ValueError, match="2 slots for 1 texts"):
+        index.put([1, 2], ["x"])
+    assert issubclass(CapacityError, SpectorError)
+
+
+def test_f084_searches_and_additions_give_up_the_gil():
+    """Two threads make progress while a third is inside the core."""
+    index = BM25Index(analyzer="whitespace")
+    text = " ".join(f"w{i}" for i in range(200_000))
+    progress = threading.Event()
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            progress.set()
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        seen = 0
+        for _ in range(20):
+            progress.clear()
+            index.add("a", text)
+            seen += progress.is_set()
+    finally:
+        stop.set()
+        thread.join()
+    assert seen > 0
+
+
+def test_f076_readers_beside_a_writer():
+    """A search that starts after a removal returned never sees the document (F-077)."""
+    index = BM25Index(analyzer="whitespace")
+    index.add_batch([f"d{i}" for i in range(100)], ["common rare"] * 100)
+    removed = set()
+    failures = []
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            gone = set(removed)
+            found = [id for id, _ in index.search("common", 500)]
+            if gone.intersection(found) or len(found) != len(set(found)):
+                failures.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for i in range(100):
+        index.add(f"new{i}", "common fresh")
+        index.remove(f"d{i}")
+        removed.add(f"d{i}")
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+    assert len(index) == 100
+
+
+def test_f083_dropping_an_index_with_python_callbacks_is_safe():
+    for _ in range(50):
+        index = BM25Index(analyzer=str.split)
+        index.self = index  # a cycle, so that the collector drops it
+        index.add("a", "x y")
+        threads = [threading.Thread(target=index.search, args=("x",)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        del index
+        gc.collect()
+        for thread in threads:
+            thread.join(timeout=5)
+            assert not thread.is_alive()
