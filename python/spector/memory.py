@@ -180,6 +180,7 @@ class SpectorMemory:
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
+                reader.require_sound()
                 meta = reader.meta()
             stored = Settings(**{name: meta[name] for name in given})
             for name, value in given.items():

@@ -165,6 +165,8 @@ def check(path: str | os.PathLike[str]) -> Report:
                     break
                 if event_crc(*event[:5]) != event.crc:
                     problems.append(f"event {event.seq} does not match its checksum")
+                elif event.type not in EventType.__members__.values():
+                    problems.append(f"event {event.seq} has the unknown type {event.type}")
             reader.meta()
             problems.extend(audit.problems(reader))
     except CorruptionError as error:

@@ -152,6 +152,8 @@ def _sqlite_code(error: sqlite3.Error) -> int:
 
 
 def _translate(error: Exception, where: str, waited: float) -> Exception:
+    if isinstance(error, UnicodeDecodeError):  # a text, or SQLite's message about one
+        return CorruptionError(f"{where} is damaged ({error}); {_RESTORE}")
     if isinstance(error, OSError):
         return StorageError(error.errno or errno.EIO, f"{where}: {error.strerror or error}")
     assert isinstance(error, sqlite3.Error)
@@ -180,8 +182,16 @@ def translated(where: str) -> Iterator[None]:
         yield
     except SpectorError:
         raise
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise _translate(error, where, time.monotonic() - start) from error
+
+
+def damaged(where: str, problem: str) -> CorruptionError:
+    """The error for a journal that holds something it never wrote."""
+    return CorruptionError(
+        f"{where} is damaged: {problem}; restore it from a copy"
+        " (`spector doctor` lists all that is wrong)"
+    )
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -303,7 +313,7 @@ class Reader:
         """What the totals table says about each table."""
         cursor = self._connection.execute("SELECT name, count, crc_sum FROM totals")
         totals = {name: Total(count, crc_sum) for name, count, crc_sum in cursor}
-        if sorted(totals) != sorted(TABLES):
+        if totals.keys() != set(TABLES):
             raise CorruptionError(f"{self._where}: the totals table is damaged; {_RESTORE}")
         return totals
 
@@ -344,6 +354,11 @@ class Reader:
             if message != "ok":
                 yield f"SQLite integrity check: {message}"
         yield from self._schema_problems()
+
+    def require_sound(self) -> None:
+        """Raise the first of the `problems`."""
+        for problem in self.problems():
+            raise damaged(self._where, problem)
 
     def _schema_problems(self) -> Iterator[str]:
         query = "SELECT type, name, sql FROM sqlite_schema"

@@ -20,7 +20,7 @@ from spector.errors import CorruptionError
 from spector.lexical import TextIndex
 
 from .check import Audit
-from .journal import Journal, Reader, Transaction
+from .journal import Journal, Reader, Transaction, damaged
 from .model import Event, EventType
 
 T = TypeVar("T")
@@ -178,21 +178,12 @@ class Space:
     # Opening and closing
 
     def load(self) -> None:
-        """Check the whole journal and build the replica from it."""
-        where = self.journal.where
+        """Build the replica from the whole journal, and check on the way that it is all there."""
         with self.journal.reader() as reader, self._apply_lock:
-            for problem in reader.problems():
-                raise CorruptionError(
-                    f"{where} is damaged: {problem}; restore it from a copy"
-                    " (`spector doctor` lists all that is wrong)"
-                )
             audit = Audit()
             self._change(lambda: self._replay(reader, audit), reader.newest_event())
             for problem in audit.problems(reader):
-                raise CorruptionError(
-                    f"{where} is damaged: {problem}; restore it from a copy"
-                    " (`spector doctor` lists all that is wrong)"
-                )
+                raise damaged(self.journal.where, problem)
 
     def index_stats(self) -> dict[str, Any]:
         """The figures of the index as it is."""
