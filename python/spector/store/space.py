@@ -71,7 +71,12 @@ class Space:
                 version = self._version
                 if version % 2 or self._applied != newest:
                     continue
-                result = work(reader, self._index)
+                try:
+                    result = work(reader, self._index)
+                except CorruptionError:
+                    if self._version == version:
+                        raise
+                    continue  # journal and replica did not fit because the replica moved on
                 if self._version == version:
                     return result
         with self.journal.reader(begin=False) as reader, self._apply_lock:
