@@ -5,7 +5,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reference import analyzer as reference
@@ -49,7 +49,12 @@ characters = st.one_of(
     st.sampled_from(MAPPED),
     st.sampled_from(ASSIGNED),
 )
-texts = st.lists(characters, max_size=30).map("".join)
+segments = st.sampled_from(
+    ["/ab", ":c", ".de", ".7", "1.", "Fg", "'ll", "'re", "h'd", "-i", "_j", "2"]
+)
+texts = st.one_of(
+    st.lists(characters, max_size=30).map("".join), st.lists(segments, max_size=40).map("".join)
+)
 
 
 def tokens_of(text):
@@ -148,6 +153,7 @@ def test_every_assigned_character_between_letters(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=600)
 @given(text=texts)
+@example(text="1.2.3.4.5.6.7.8.9.10.11.12")
 def test_any_text_gives_the_tokens_of_the_oracle(kind, text):
     assert found(kind, text) == expected(kind, text)
 
