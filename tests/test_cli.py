@@ -13,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
 import spector as library
 from shell import SPECTOR, environment, spector
 from spector import SpectorMemory
@@ -406,6 +407,15 @@ def test_a_snippet_shows_the_place_with_most_terms():
     assert line.startswith("… ")
     assert line.endswith(" …")
     assert len(line) < 110
+
+
+def test_overlapping_pairs_of_cjk_text_are_marked_once():
+    assert snippet("in 東京都 now", {"東京", "京都"}, 100) == [
+        ("in ", False),
+        ("東京", True),
+        ("都", True),
+        (" now", False),
+    ]
 
 
 def test_a_short_text_is_shown_whole_on_one_line():

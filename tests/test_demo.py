@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sysconfig
 import time
 from pathlib import Path
 
-import pytest
 from shell import spector
 from spector import SpectorMemory
 from spector.cli.docstrings import Module, docstrings, modules, standard_library
@@ -104,11 +104,17 @@ def test_demo_twice_and_with_a_code_base(tmp_path):
         assert len(memory) == count
         assert memory.recall("frobnicate")[0].id == "mine.tool"
 
-    for line in second.out.splitlines():
-        if line.startswith("  spector "):
-            break
-    else:
-        pytest.fail("no command to try")
+    commands = [line for line in second.out.splitlines() if line.startswith("  spector ")]
+    assert len(commands) == 5
+    for command in commands:
+        spector(*shlex.split(command)[1:], cwd=tmp_path)
+
+
+def test_a_module_that_is_not_there_is_wrong_usage(tmp_path):
+    done = spector("demo", "--only", "jsno", "--only", "json", cwd=tmp_path, fails=True)
+    assert (done.code, done.out) == (2, "")
+    assert "jsno is no module of the standard library" in done.err
+    assert not (tmp_path / "spector-demo").exists()
 
 
 def test_the_whole_demo(tmp_path):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from shell import SPECTOR, environment, spector
 from spector import SpectorMemory
 from spector.cli.readers import PIECE_CHARACTERS, Input, Problem, Record

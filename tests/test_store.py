@@ -13,10 +13,11 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-import spector.store.journal as journal_module
-import spector.store.model as model_module
 from hypothesis import given
 from hypothesis import strategies as st
+
+import spector.store.journal as journal_module
+import spector.store.model as model_module
 from spector import (
     CapacityError,
     CorruptionError,

@@ -63,9 +63,8 @@ std::atomic<const Table*>& current() noexcept {
 const Table& active() noexcept { return *current().load(std::memory_order_acquire); }
 
 std::vector<std::string_view> available_isas() {
-  const auto tables = runnable();
   std::vector<std::string_view> names;
-  for (auto it = tables.rbegin(); it != tables.rend(); ++it) names.emplace_back((*it)->name);
+  for (const Table* table : runnable()) names.insert(names.begin(), table->name);
   return names;
 }
 

@@ -237,8 +237,9 @@ std::vector<QueryTerm> Bm25Index::known_terms(std::span<const QueryTerm> query) 
   std::vector<std::uint32_t> order(query.size());
   // Sorting joins duplicates in n log n, however long the query is.
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return query[a].term < query[b].term; });
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(query[a].term, a) < std::pair(query[b].term, b);
+  });
   std::vector<std::pair<std::uint32_t, QueryTerm>> joined;  // by first appearance
   for (const std::uint32_t i : order) {
     if (document_frequency(query[i].term) == 0 || !(query[i].weight > 0)) continue;

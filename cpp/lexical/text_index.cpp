@@ -130,6 +130,9 @@ std::vector<std::string> TextIndex::missing(const TokenStream& stream, const Ste
 
 std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems& stems) const {
   constexpr double kPartWeight = 0.25;
+  // Other spellings of a name come after every text that has it as it was asked for: even one a
+  // thousand times as long as the average scores higher.
+  constexpr double kSpellingWeight = 0.001;
   std::vector<QueryTerm> terms;
   std::size_t compound_begin = 0;
   // Each term once per compound, at its first weight.
@@ -176,7 +179,7 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
     const bool has_stem = tokens.size() > 1 && !tokens[1].part;
     if (known && single) {
       add(exact, 1.0);
-      if (has_stem) add(find(tokens[1]), kPartWeight);
+      if (has_stem) add(find(tokens[1]), kSpellingWeight);
     } else if (known) {
       add(has_stem ? find(tokens[1]) : exact, 1.0);
       add_parts(kPartWeight);

@@ -110,7 +110,7 @@ void order_marks(std::vector<SourcedChar>& chars, std::vector<SourcedChar>& scra
 
 // Canonical composition of ordered characters, in place.
 void compose(std::vector<SourcedChar>& chars) {
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  constexpr auto kNone = static_cast<std::size_t>(-1);
   std::size_t starter = kNone;
   std::size_t kept = 0;
   std::uint8_t last_class = 0;  // of the last character kept after the starter

@@ -187,10 +187,14 @@ def demo(
     """
     from spector.cli import demo as show
 
+    try:
+        sources = show.find(only or (), also or ())
+    except LookupError as error:
+        raise typer.BadParameter(str(error), param_hint="--only") from None
     fresh = not (folder / _SPACE_FILE).exists()
     with _open(folder, create=True) as memory:
         note(f"Reading the docstrings of {show.source_name()}")
-        made = show.build(memory, only or (), also or ())
+        made = show.build(memory, sources)
         lost = len(made.problems)
         if json:
             print_json(

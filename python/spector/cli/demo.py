@@ -21,7 +21,7 @@ from spector.cli.readers import Place, Problem, readable_path
 if TYPE_CHECKING:
     from spector import SpectorMemory
 
-__all__ = ["QUERIES", "Demo", "build", "show_answers", "show_next"]
+__all__ = ["QUERIES", "Demo", "build", "find", "show_answers", "show_next"]
 
 #: What a person might ask: a kind of question and one of it.
 QUERIES = (
@@ -47,11 +47,25 @@ class Demo:
     problems: list[Problem] = field(default_factory=list)
 
 
-def build(memory: SpectorMemory, only: Sequence[str], also: Sequence[Path]) -> Demo:
-    """Fill a space with docstrings; what is there already is updated."""
+def find(only: Sequence[str], also: Sequence[Path]) -> list[Module]:
+    """List the files to read.
+
+    Raises
+    ------
+    LookupError
+        If a name of `only` is no module of the standard library.
+    """
     sources = standard_library(only)
+    for name in only:
+        if not any(module.tag == name for module in sources):
+            raise LookupError(f"{name} is no module of the standard library that is Python code")
     for root in also:
         sources.extend(modules(root))
+    return sources
+
+
+def build(memory: SpectorMemory, sources: list[Module]) -> Demo:
+    """Fill a space with docstrings; what is there already is updated."""
     demo = Demo(files=len(sources))
     done_files = 0
     with console.progress_bar("Reading docstrings", len(sources)) as bar:
