@@ -17,7 +17,9 @@ def pieces(identifier):
     for separator in "_./-:+#":
         plain = plain.replace(separator, " ")
     spaced = "".join(f" {c}" if c.isupper() else c for c in plain)
-    return [piece for piece in (*plain.split(), *spaced.split()) if piece != identifier]
+    halves = identifier[: len(identifier) // 2], identifier[len(identifier) // 2 :]
+    found = [piece for piece in (*plain.split(), *spaced.split()) if piece != identifier]
+    return found or list(halves)
 
 
 def random_identifier(rng):
