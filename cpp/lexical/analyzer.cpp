@@ -23,7 +23,7 @@ constexpr std::size_t kHashLength = 16;
 constexpr std::size_t kHashChanges = 4;
 constexpr std::size_t kUuidBytes = 36;
 constexpr std::size_t kUuidHeadBytes = 8;
-// Source offsets inside one normalised stretch are 32 bits wide.
+// Source offsets inside one normalised stretch are 32 bits wide; a longer one is read in pieces.
 constexpr std::size_t kMaxStretchBytes = std::size_t{1} << 30;
 
 // CharClass continued by the joiners of TOK-1, in the order of their levels.

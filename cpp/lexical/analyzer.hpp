@@ -2,7 +2,8 @@
 //
 // A text is a sequence of *compounds* (`src/app/db-conf.yaml`, `getUserName`, `word`, one CJK
 // bigram); each is one position (TOK-9). A compound carries its whole form first and then its
-// parts. Stemming is not done here: tokens marked `word` are stemmed by the vocabulary, once per
+// parts, each text once, no token longer than 256 bytes. A letters-only identifier (`YouTube`) has
+// two whole forms of the same characters, the exact one and the word. Stemming is not done here: tokens marked `word` are stemmed by the vocabulary, once per
 // new word. `analyze` is a pure function: calls may run together on separate TokenStreams.
 #pragma once
 
@@ -34,7 +35,7 @@ struct Compound {
 
 // Reused between texts so that analysing allocates nothing once the buffers have grown.
 struct TokenStream {
-  std::string chars;
+  std::string chars;  // what the tokens point into; their ranges overlap, some bytes are of none
   std::vector<Token> tokens;
   std::vector<Compound> compounds;
 
