@@ -49,7 +49,9 @@ def near_misses(identifier, rng):
     texts = [" ".join(parts), " ".join(parts * 5), " ".join(reversed(parts))]
     texts += [" ".join(rng.choices(parts, k=rng.randint(1, 12))) for _ in range(6)]
     texts += [joiner.join(p.lower() for p in reversed(parts)) for joiner in "_-./"]
-    texts += [f"{identifier}x", f"x{identifier}", f"{identifier}9"]  # longer names
+    texts.append(f"x{identifier}")  # longer names
+    if identifier[-1].isalnum():  # `C++17` does speak of C++
+        texts += [f"{identifier}x", f"{identifier}9"]
     texts += [part * 2 for part in parts]
     return texts
 
