@@ -3,8 +3,9 @@
 // A text is a sequence of *compounds* (`src/app/db-conf.yaml`, `getUserName`, `word`, one CJK
 // bigram); each is one position (TOK-9). A compound carries its whole form first and then its
 // parts, each text once, no token longer than 256 bytes. A letters-only identifier (`YouTube`) has
-// two whole forms of the same characters, the exact one and the word. Stemming is not done here: tokens marked `word` are stemmed by the vocabulary, once per
-// new word. `analyze` is a pure function: calls may run together on separate TokenStreams.
+// two whole forms of the same characters, the exact one and the word. Stemming is not done here:
+// tokens marked `word` are stemmed by the vocabulary, once per new word. `analyze` is a pure
+// function: calls may run together on separate TokenStreams.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ struct Token {
 struct Compound {
   std::uint64_t first_token = 0;
   std::uint32_t n_tokens = 0;
-  bool identifier = false;  // TOK-12
-  bool whole_only = false;  // a query uses the whole form and nothing else (TOK-4)
+  bool identifier = false;         // TOK-12
+  bool whole_only = false;         // a query uses the whole form and nothing else (TOK-4)
   std::uint64_t source_begin = 0;  // byte range in the text as it was given
   std::uint64_t source_end = 0;
 };
