@@ -36,5 +36,5 @@ def test_the_commands_it_names_exist():
 
     commands = set(get_command(app).commands)
     text = README.read_text("utf-8")
-    for name in re.findall(r"^spector (\w+)", text, re.MULTILINE) + ["analyze"]:
+    for name in [*re.findall(r"^spector (\w+)", text, re.MULTILINE), "analyze"]:
         assert name in commands, name
