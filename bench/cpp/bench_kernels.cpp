@@ -24,8 +24,8 @@ void accumulate(benchmark::State& state, const std::string& isa) {
     rows.push_back(row);
     frequencies.push_back(1 + static_cast<std::uint32_t>(random() % 3));
   }
-  const kernels::Bm25Postings postings{rows.data(), frequencies.data(), rows.size(),
-                                       2.2F,        0.3F,               0.015F};
+  const kernels::Bm25Postings postings{rows.data(), frequencies.data(), rows.size(), 2.2F, 0.3F,
+                                       0.015F};
   for (auto _ : state) {
     kernels::active().bm25_accumulate(postings, lengths.data(), 0, sums.data());
     benchmark::DoNotOptimize(sums.data());
