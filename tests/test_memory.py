@@ -33,7 +33,9 @@ from spector import (
     SpectorMemory,
     UnknownMemoryError,
 )
-from spector.store import check
+from spector.lexical import TextIndex
+from spector.store import Space, check
+from spector.store.journal import Reader
 
 NOW = 1_900_000_000_000
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon"]
@@ -755,6 +757,70 @@ def test_readers_see_whole_memories(memory: SpectorMemory) -> None:  # API-6, F-
         assert not thread.is_alive()
     assert wrong == []
     assert all(seen)
+
+
+def test_a_search_beside_a_change_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # API-6
+    """The reader fixes its state, then a writer commits and stands in the middle of its change."""
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("red", id="a")
+        writer = threading.Thread(target=lambda: memory.remember("red fox", id="a"))
+        in_the_middle, second_try = threading.Event(), threading.Event()
+        newest_event, put = Reader.newest_event, TextIndex.put
+
+        def slow_put(index: TextIndex, *arguments: Any) -> None:
+            put(index, *arguments)
+            in_the_middle.set()
+            second_try.wait(5)
+
+        def slow_reader(reader: Reader) -> int:
+            newest = newest_event(reader)
+            if threading.current_thread() is threading.main_thread():
+                if in_the_middle.is_set():
+                    second_try.set()
+                else:
+                    writer.start()
+                    assert in_the_middle.wait(30)
+            return newest
+
+        monkeypatch.setattr(TextIndex, "put", slow_put)
+        monkeypatch.setattr(Reader, "newest_event", slow_reader)
+        (hit,) = memory.recall("red")
+        writer.join(30)
+        assert hit.text == "red fox"
+        assert hit.score == memory.explain("a", "red").score
+
+
+def test_what_comes_between_catching_up_and_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # AM-21
+    with SpectorMemory.open(tmp_path) as one, SpectorMemory.open(tmp_path) as other:
+        # As if the other handle wrote right after this one had caught up.
+        monkeypatch.setattr(Space, "catch_up", lambda space: None)
+        one.remember("red fox", id="a")
+        other.remember("red owl", id="b")
+        assert ids(other.recall("red")) == ["a", "b"]
+        one.remember("red ant", id="c")
+        assert ids(one.recall("red")) == ["a", "b", "c"]
+
+
+def test_a_change_that_broke_off_is_made_good(
+    memory: SpectorMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.remember("red owl", id="b")
+    put = TextIndex.put
+
+    def failing_put(index: TextIndex, *arguments: Any) -> None:
+        monkeypatch.undo()
+        put(index, [77], ["red half of a change"], None)
+        raise MemoryError
+
+    monkeypatch.setattr(TextIndex, "put", failing_put)
+    with pytest.raises(MemoryError):
+        memory.remember("red fox", id="a")
+    assert ids(memory.recall("red")) == ["b", "a"]  # it was committed, so it is there
+    assert memory.status().documents == 2
 
 
 # --- the model ----------------------------------------------------------------------------------

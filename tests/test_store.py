@@ -372,6 +372,7 @@ DAMAGE = {
         "slot 4",
     ),
     "event": ("UPDATE events SET slot = 2 WHERE seq = 3", "event 3"),
+    "event time": ("UPDATE events SET at = at + 1 WHERE seq = 3", "event 3 does not match its"),
     "event gone": ("DELETE FROM events WHERE seq = 5", "event 5 is missing"),
     "last event gone": (
         "DELETE FROM events WHERE seq = 6",
