@@ -1,0 +1,169 @@
+"""Engines asked in turn, and what their times come to."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.peers import TEXTS, Engine, Meter, Spector, Updatable
+
+SLICE = 25  # queries that one engine answers in a row
+WARM_UP = 20  # queries that are not counted, per engine
+
+Record = dict[str, Any]
+
+
+def build_record(engine: Engine) -> Record:
+    corpus = engine.corpus
+    with Meter() as meter:
+        engine.build(meter)
+    sizes = engine.sizes()
+    return {
+        "kind": "build",
+        "engine": engine.name,
+        "input": engine.input,
+        "cpu_s": round(meter.cpu_s, 3),
+        "wall_s": round(meter.wall_s, 3),
+        "docs_per_cpu_s": round(corpus.n_docs / meter.cpu_s),
+        "tokens_per_cpu_s": round(len(corpus.tokens) / meter.cpu_s),
+        "peak_mb": None if meter.peak_mb is None else round(meter.peak_mb, 1),
+        "kept_mb": round(meter.kept_mb, 1),
+        "bytes": sizes,
+        "bytes_per_posting": {
+            place: round(size / corpus.n_postings, 2) for place, size in sizes.items()
+        },
+    }
+
+
+def text_record(engine: Updatable) -> Record:
+    """Building from raw texts, analysis included, with each engine's plainest word splitter."""
+    corpus = engine.corpus
+    with Meter() as meter:
+        engine.build_texts(corpus.raw_texts(TEXTS), meter)
+    return {
+        "kind": "texts",
+        "engine": engine.name,
+        "cpu_s": round(meter.cpu_s, 3),
+        "wall_s": round(meter.wall_s, 3),
+        "docs_per_cpu_s": round(corpus.n_docs / meter.cpu_s),
+        "peak_mb": None if meter.peak_mb is None else round(meter.peak_mb, 1),
+    }
+
+
+def ask_all(
+    engines: Sequence[Engine], queries: Sequence[Any], k: int, rounds: int, budget_s: float
+) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Median CPU and wall microseconds of each query; NaN where an engine ran out of its budget."""
+    prepared = [[engine.prepare(query) for query in queries] for engine in engines]
+    shape = (len(engines), rounds, len(queries))
+    cpu, wall = np.full(shape, np.nan), np.full(shape, np.nan)
+    spent = [0.0] * len(engines)
+    now, used = time.perf_counter_ns, time.thread_time_ns
+    for number, engine in enumerate(engines):
+        for query in prepared[number][:WARM_UP]:
+            engine.search(query, k)
+    gc.collect()
+    gc.disable()
+    turn = 0
+    for round in range(rounds):
+        for first in range(0, len(queries), SLICE):
+            for place in range(len(engines)):
+                number = (place + turn) % len(engines)
+                if spent[number] > budget_s:
+                    continue
+                search = engines[number].search
+                part = prepared[number][first : first + SLICE]
+                begin = time.process_time()
+                for position, query in enumerate(part, first):
+                    wall_0, cpu_0 = now(), used()
+                    search(query, k)
+                    cpu_1, wall_1 = used(), now()
+                    cpu[number, round, position] = cpu_1 - cpu_0
+                    wall[number, round, position] = wall_1 - wall_0
+                spent[number] += time.process_time() - begin
+            turn += 1
+    gc.enable()
+    with np.errstate(all="ignore"):
+        return {
+            engine.name: {
+                "cpu": _medians(cpu[number]) / 1000,
+                "wall": _medians(wall[number]) / 1000,
+                "threads": np.array([spent[number] / (np.nansum(cpu[number]) / 1e9)]),
+            }
+            for number, engine in enumerate(engines)
+        }
+
+
+def _medians(rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    medians = np.full(rounds.shape[1], np.nan)
+    answered = ~np.isnan(rounds).all(axis=0)
+    medians[answered] = np.nanmedian(rounds[:, answered], axis=0)
+    return medians
+
+
+def summary(us: NDArray[np.float64]) -> dict[str, float]:
+    us = us[~np.isnan(us)]
+    p50, p95, p99 = np.percentile(us, [50, 95, 99])
+    figures = {"mean": us.mean(), "p50": p50, "p95": p95, "p99": p99}
+    return {name: round(float(figure), 2) for name, figure in figures.items()}
+
+
+def ratio(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, float]:
+    both = ~np.isnan(ours) & ~np.isnan(theirs)
+    mine, other = summary(ours[both]), summary(theirs[both])
+    return {name: round(mine[name] / other[name], 4) for name in mine}
+
+
+def query_records(times: dict[str, dict[str, NDArray[np.float64]]], k: int) -> Iterator[Record]:
+    for name, seen in times.items():
+        cpu = summary(seen["cpu"])
+        yield {
+            "kind": "queries",
+            "engine": name,
+            "k": k,
+            "queries": int(np.count_nonzero(~np.isnan(seen["cpu"]))),
+            "cpu_us": cpu,
+            "wall_us": summary(seen["wall"]),
+            "qps": round(1e6 / cpu["mean"]),
+            # About 1: all the work was in the thread that asked.
+            "process_to_thread_cpu": round(float(seen["threads"][0]), 3),
+        }
+    first, *others = times
+    for name in others:
+        yield {
+            "kind": "ratio",
+            "k": k,
+            "engine": first,
+            "to": name,
+            "cpu": ratio(times[first]["cpu"], times[name]["cpu"]),
+            "wall": ratio(times[first]["wall"], times[name]["wall"]),
+        }
+
+
+def batch_record(engine: Spector, queries: Sequence[Any], k: int, rounds: int) -> Record:
+    """Wall time of the same queries in one call, on one and on two threads, in turn."""
+    ends = np.cumsum([0] + [len(query) for query in queries])
+    tokens = np.concatenate(queries)
+    seen: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for threads, spent in seen.items():
+            begin = time.perf_counter()
+            engine.index.search_tokens_batch(ends, tokens, k, threads=threads)
+            spent.append((time.perf_counter() - begin) / len(queries))
+    one, two = (statistics.median(spent) for spent in seen.values())
+    return {
+        "kind": "batch",
+        "engine": engine.name,
+        "k": k,
+        "qps_1_thread": round(1 / one),
+        "qps_2_threads": round(1 / two),
+        "speedup": round(one / two, 2),
+        "load_average": round(os.getloadavg()[0], 2),
+    }
