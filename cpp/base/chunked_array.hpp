@@ -64,7 +64,10 @@ class ChunkedArray {
 
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     const std::size_t n_chunks = (size() + kChunk - 1) / kChunk;
-    return n_chunks * kChunk * sizeof(T) + 2 * std::bit_ceil(n_chunks) * sizeof(T*);
+    if (n_chunks == 0) return 0;
+    // The directories in use and before: 8, 16, ...
+    const std::size_t newest = std::max(kFirstDirectory, std::bit_ceil(n_chunks));
+    return n_chunks * kChunk * sizeof(T) + (2 * newest - kFirstDirectory) * sizeof(T*);
   }
 
   // The rest is the writer's. On an exception (memory) nothing has changed.

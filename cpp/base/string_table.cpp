@@ -1,57 +1,177 @@
 #include "base/string_table.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "base/error.hpp"
 #include "base/hash.hpp"
 
 namespace spector {
 
-std::size_t StringTable::bucket_of(std::string_view key, std::uint32_t hash) const noexcept {
-  const std::size_t mask = buckets_.size() - 1;
-  std::size_t bucket = hash & mask;
-  while (buckets_[bucket] != kNone) {
-    const std::uint32_t number = buckets_[bucket];
-    if (hashes_[number] == hash && (*this)[number] == key) break;
-    bucket = (bucket + 1) & mask;
-  }
-  return bucket;
+namespace {
+
+constexpr std::size_t kFirstBuckets = 64;
+constexpr std::size_t kSmallestChunk = std::size_t{1} << 10;
+constexpr std::size_t kLargestChunk = std::size_t{1} << 18;
+
+// How many strings a table of so many buckets takes: at three quarters it is full.
+constexpr std::size_t capacity(std::size_t n_buckets) noexcept { return n_buckets / 4 * 3; }
+
+// A string is preceded by one byte, its length, or by this mark and eight bytes.
+constexpr unsigned char kLong = 0xff;
+
+std::string_view read(const char* at) noexcept {
+  const auto first = static_cast<unsigned char>(*at);
+  if (first != kLong) return {at + 1, first};
+  std::uint64_t size = 0;
+  std::memcpy(&size, at + 1, sizeof size);
+  return {at + 1 + sizeof size, static_cast<std::size_t>(size)};
 }
 
-std::uint32_t StringTable::intern(std::string_view key) {
-  if ((size() + 1) * 4 > buckets_.size() * 3) grow();
-  const auto hash = static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
-  const std::size_t bucket = bucket_of(key, hash);
-  if (buckets_[bucket] != kNone) return buckets_[bucket];
-  if (size() >= kNone - 1) throw Capacity("more than 4,294,967,294 distinct strings");
-  const auto number = static_cast<std::uint32_t>(size());
-  ends_.reserve(ends_.size() + 1 > ends_.capacity() ? ends_.size() * 2 : 0);
-  hashes_.reserve(hashes_.size() + 1 > hashes_.capacity() ? hashes_.size() * 2 + 1 : 0);
-  chars_.append(key);  // the last step that can throw
-  ends_.push_back(chars_.size());
-  hashes_.push_back(hash);
-  buckets_[bucket] = number;
-  return number;
+std::uint32_t hash_of(std::string_view key) noexcept {
+  return static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
+}
+
+// kNone for an empty bucket.
+std::uint32_t number_of(std::uint64_t entry) noexcept {
+  return static_cast<std::uint32_t>(entry) - 1;
+}
+
+}  // namespace
+
+StringTable::Table::Table(std::size_t n)
+    : n_buckets(n),
+      buckets(std::make_unique<std::atomic<std::uint64_t>[]>(n)),
+      strings(std::make_unique_for_overwrite<const char*[]>(capacity(n))) {}
+
+std::size_t StringTable::Table::bytes() const noexcept {
+  return sizeof(Table) + n_buckets * sizeof(buckets[0]) + capacity(n_buckets) * sizeof(strings[0]);
+}
+
+StringTable::~StringTable() { delete table_.load(std::memory_order_relaxed); }
+
+void StringTable::swap(StringTable& other) noexcept {
+  const auto exchange = [](auto& a, auto& b) {
+    const auto value = a.load(std::memory_order_relaxed);
+    a.store(b.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    b.store(value, std::memory_order_relaxed);
+  };
+  exchange(table_, other.table_);
+  exchange(size_, other.size_);
+  exchange(chunk_bytes_, other.chunk_bytes_);
+  std::swap(domain_, other.domain_);
+  std::swap(chunks_, other.chunks_);
+  std::swap(free_, other.free_);
+  std::swap(n_free_, other.n_free_);
+}
+
+StringTable::Place StringTable::locate(const Table& table, std::string_view key,
+                                       std::uint32_t hash) noexcept {
+  const std::size_t mask = table.n_buckets - 1;
+  std::size_t bucket = hash & mask;
+  while (true) {
+    // Acquire: with the entry, the place of its string and the string itself are seen.
+    const std::uint64_t entry = table.buckets[bucket].load(std::memory_order_acquire);
+    if (entry == 0) return {bucket, entry};
+    if (entry >> 32 == hash && read(table.strings[number_of(entry)]) == key) return {bucket, entry};
+    bucket = (bucket + 1) & mask;
+  }
 }
 
 std::uint32_t StringTable::find(std::string_view key) const noexcept {
-  if (buckets_.empty()) return kNone;
-  const auto hash = static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
-  return buckets_[bucket_of(key, hash)];
+  const Table* table = table_.load(std::memory_order_acquire);  // with what `grow` copied
+  return table == nullptr ? kNone : number_of(locate(*table, key, hash_of(key)).entry);
 }
 
-void StringTable::grow() {
-  std::vector<std::uint32_t> buckets(buckets_.empty() ? 64 : buckets_.size() * 2, kNone);
-  const std::size_t mask = buckets.size() - 1;
-  for (std::uint32_t number = 0; number < size(); ++number) {
-    std::size_t bucket = hashes_[number] & mask;
-    while (buckets[bucket] != kNone) bucket = (bucket + 1) & mask;
-    buckets[bucket] = number;
+std::string_view StringTable::operator[](std::uint32_t number) const noexcept {
+  // Whoever knows the number sees a table at least as new as the string.
+  return read(table_.load(std::memory_order_acquire)->strings[number]);
+}
+
+std::uint32_t StringTable::intern(std::string_view key) {
+  const std::uint32_t hash = hash_of(key);
+  Table* table = table_.load(std::memory_order_relaxed);  // only the writer stores it
+  if (table == nullptr) table = grow();
+  Place place = locate(*table, key, hash);
+  if (place.entry != 0) return number_of(place.entry);
+
+  const std::uint32_t number = size_.load(std::memory_order_relaxed);
+  if (number >= kNone - 1) throw Capacity("more than 4,294,967,294 distinct strings");
+  if (number == capacity(table->n_buckets)) {
+    table = grow();
+    place = locate(*table, key, hash);
   }
-  buckets_ = std::move(buckets);
+  table->strings[number] = write(key);  // the last step that can throw
+  table->buckets[place.bucket].store(std::uint64_t{hash} << 32 | (number + 1),
+                                     std::memory_order_release);  // see `locate`
+  size_.store(number + 1, std::memory_order_release);
+  return number;
+}
+
+StringTable::Table* StringTable::grow() {
+  Table* old = table_.load(std::memory_order_relaxed);
+  auto grown = std::make_unique<Table>(old == nullptr ? kFirstBuckets : old->n_buckets * 2);
+  if (old != nullptr) {
+    if (domain_ != nullptr) domain_->reserve(1);
+    const std::size_t mask = grown->n_buckets - 1;
+    for (std::size_t i = 0; i < old->n_buckets; ++i) {
+      const std::uint64_t entry = old->buckets[i].load(std::memory_order_relaxed);
+      if (entry == 0) continue;
+      std::size_t bucket = entry >> 32 & mask;
+      while (grown->buckets[bucket].load(std::memory_order_relaxed) != 0) {
+        bucket = (bucket + 1) & mask;
+      }
+      grown->buckets[bucket].store(entry, std::memory_order_relaxed);
+    }
+    std::copy_n(old->strings.get(), size_.load(std::memory_order_relaxed), grown->strings.get());
+  }
+  Table* const table = grown.release();
+  table_.store(table, std::memory_order_release);
+  std::unique_ptr<Table> replaced(old);
+  if (replaced != nullptr && domain_ != nullptr) {
+    const std::size_t bytes = replaced->bytes();
+    domain_->retire(std::move(replaced), bytes);
+  }
+  return table;
+}
+
+const char* StringTable::write(std::string_view key) {
+  const std::size_t bytes = key.size() + (key.size() < kLong ? 1 : 1 + sizeof(std::uint64_t));
+  char* at = free_;
+  if (bytes <= n_free_) {
+    free_ += bytes;
+    n_free_ -= bytes;
+  } else {
+    // Chunks grow with the table. A string that would take much of one has its own, and the rest
+    // of the present one remains in use.
+    const std::size_t total = chunk_bytes_.load(std::memory_order_relaxed);
+    const std::size_t usual = std::clamp(total, kSmallestChunk, kLargestChunk);
+    const std::size_t size = bytes > usual / 4 ? bytes : usual;
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(size));
+    chunk_bytes_.store(total + size, std::memory_order_relaxed);
+    at = chunks_.back().get();
+    if (size == usual) {
+      free_ = at + bytes;
+      n_free_ = size - bytes;
+    }
+  }
+  char* out = at;
+  if (key.size() < kLong) {
+    *out++ = static_cast<char>(key.size());
+  } else {
+    const std::uint64_t size = key.size();
+    *out++ = static_cast<char>(kLong);
+    std::memcpy(out, &size, sizeof size);
+    out += sizeof size;
+  }
+  std::copy(key.begin(), key.end(), out);
+  return at;
 }
 
 std::size_t StringTable::memory_bytes() const noexcept {
-  return chars_.capacity() + ends_.capacity() * sizeof(ends_[0]) +
-         (hashes_.capacity() + buckets_.capacity()) * sizeof(hashes_[0]);
+  const Table* table = table_.load(std::memory_order_acquire);
+  return (table == nullptr ? 0 : table->bytes()) + chunk_bytes_.load(std::memory_order_relaxed);
 }
 
 }  // namespace spector

@@ -1,14 +1,24 @@
 // Distinct byte strings numbered from 0 in order of arrival: terms, words, document ids.
 //
-// Strings live in one growing arena, the hash table holds numbers only; nothing is allocated per
-// string. Numbers never change; entries are dropped by building a new table. Reads may run
-// together; `intern` needs the table to itself.
+// Strings lie in chunks and never move: a string_view from here is valid as long as the table. The
+// hash table holds a number and half a hash in each bucket; nothing is allocated per string.
+// Numbers never change; entries are dropped by building a new table.
+//
+// Without a domain: reads may run together, `intern` needs the table to itself. With one: reads run
+// without locks beside one thread that interns, and each reader holds a Pin of the domain from
+// before its first call until it has the views it wants. A number is good for `operator[]` if it
+// came from `find` or from anything that the writer published after interning. Destroying and
+// moving a table need it to themselves in both cases.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <string_view>
 #include <vector>
+
+#include "base/epoch.hpp"
 
 namespace spector {
 
@@ -16,27 +26,64 @@ class StringTable {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
-  // The number of `key`, a new one if it was not there. Throws Capacity past 2^32-2 strings.
+  StringTable() = default;
+  explicit StringTable(EpochDomain& domain) noexcept : domain_(&domain) {}
+  StringTable(StringTable&& other) noexcept { swap(other); }
+  // Exchanges the two, domains included.
+  StringTable& operator=(StringTable&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  StringTable(const StringTable&) = delete;
+  StringTable& operator=(const StringTable&) = delete;
+  ~StringTable();
+
+  // The number of `key`, a new one if it was not there. On an exception (memory, or Capacity past
+  // 2^32-2 strings) nothing has changed.
   std::uint32_t intern(std::string_view key);
 
   // The number of `key`, or kNone.
   [[nodiscard]] std::uint32_t find(std::string_view key) const noexcept;
 
-  [[nodiscard]] std::string_view operator[](std::uint32_t number) const noexcept {
-    return std::string_view(chars_).substr(ends_[number], ends_[number + 1] - ends_[number]);
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return hashes_.size(); }
+  [[nodiscard]] std::string_view operator[](std::uint32_t number) const noexcept;
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
-  // The bucket that holds `key`, or the empty one where it belongs.
-  [[nodiscard]] std::size_t bucket_of(std::string_view key, std::uint32_t hash) const noexcept;
-  void grow();
+  // Of a fixed capacity; a full one is replaced.
+  struct Table {
+    explicit Table(std::size_t n_buckets);
+    [[nodiscard]] std::size_t bytes() const noexcept;
 
-  std::string chars_;
-  std::vector<std::uint64_t> ends_{0};  // string i is chars_[ends_[i], ends_[i + 1])
-  std::vector<std::uint32_t> hashes_;   // so that growing never touches the strings
-  std::vector<std::uint32_t> buckets_;  // numbers, kNone when empty; a power of two
+    std::size_t n_buckets;  // a power of two
+    // hash << 32 | number + 1, or 0: what a reader sees of an entry it sees at once.
+    std::unique_ptr<std::atomic<std::uint64_t>[]> buckets;
+    std::unique_ptr<const char*[]> strings;  // by number: the length (see `write`), then the bytes
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  static_assert(std::atomic<Table*>::is_always_lock_free);
+
+  void swap(StringTable& other) noexcept;
+  struct Place {
+    std::size_t bucket;
+    std::uint64_t entry;  // what was in the bucket
+  };
+  // The bucket that holds `key`, or the empty one where it belongs.
+  static Place locate(const Table& table, std::string_view key, std::uint32_t hash) noexcept;
+  [[nodiscard]] Table* grow();
+  // Stores a string for good and returns where.
+  [[nodiscard]] const char* write(std::string_view key);
+
+  EpochDomain* domain_ = nullptr;
+  std::atomic<Table*> table_{nullptr};
+  std::atomic<std::uint32_t> size_{0};
+  // The writer's, apart from chunk_bytes_.
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  std::atomic<std::size_t> chunk_bytes_{0};
+  char* free_ = nullptr;  // the rest of the chunk that short strings go to
+  std::size_t n_free_ = 0;
 };
 
 }  // namespace spector

@@ -1,12 +1,17 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
+#include "base/epoch.hpp"
 #include "base/string_table.hpp"
 #include "base/u32_map.hpp"
 #include "random.hpp"
 
+using spector::EpochDomain;
 using spector::StringTable;
 using spector::U32Map;
 
@@ -62,4 +67,67 @@ TEST_CASE("a u32 map agrees with a plain map, also for keys at the ends") {
     REQUIRE(model.at(key) == value);
   });
   CHECK(visited == model.size());
+}
+
+TEST_CASE("strings never move, of whatever length") {
+  StringTable table;
+  std::vector<std::string> keys;
+  std::vector<std::string_view> views;
+  Random random(3);
+  // Lengths around the ends of the stored forms and of a chunk.
+  const std::vector<std::size_t> lengths{0,   1,    253,  254,   255,    256,
+                                         300, 1023, 1024, 70000, 262143, 262144};
+  for (std::size_t i = 0; i < 3000; ++i) {
+    const std::size_t length = i < lengths.size() ? lengths[i] : random() % 300;
+    keys.push_back(std::to_string(i));
+    keys.back().resize(std::max(length, keys.back().size()), static_cast<char>('a' + i % 26));
+    if (i == 0) keys.back().clear();
+    REQUIRE(table.intern(keys.back()) == i);
+    views.push_back(table[static_cast<std::uint32_t>(i)]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    REQUIRE(views[i] == keys[i]);
+    REQUIRE(table.find(keys[i]) == i);
+    REQUIRE(table[static_cast<std::uint32_t>(i)].data() == views[i].data());
+  }
+  // A table takes its own strings, also when it grows for them.
+  CHECK(table.intern(views[5]) == 5);
+  CHECK(table.intern(views[5].substr(1)) == 3000);
+  CHECK(table[3000] == keys[5].substr(1));
+
+  StringTable moved(std::move(table));
+  CHECK(moved.find(keys[7]) == 7);
+  CHECK(moved[8].data() == views[8].data());
+  StringTable assigned;
+  assigned.intern("gone");
+  assigned = std::move(moved);
+  CHECK(assigned.find("gone") == StringTable::kNone);
+  CHECK(assigned.size() == 3001);
+}
+
+TEST_CASE("a table in a domain keeps what a pin may see") {
+  EpochDomain domain;
+  StringTable table(domain);
+  U32Map map(domain);
+  {
+    const EpochDomain::Pin pin = domain.pin();
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      table.intern(std::to_string(i));
+      map.insert(i, i);
+    }
+    domain.collect();
+    CHECK(domain.retired_count() == 10);  // 64 buckets doubled five times, twice
+    CHECK(domain.retired_bytes() > 0);
+  }
+  domain.collect();
+  CHECK(domain.retired_count() == 0);
+  CHECK(table.find("999") == 999);
+  CHECK(map.find(999) == 999);
+}
+
+TEST_CASE("small tables stay small") {
+  StringTable table;
+  CHECK(table.memory_bytes() == 0);
+  table.intern("a");
+  CHECK(table.memory_bytes() < 4096);
 }
