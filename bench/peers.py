@@ -167,6 +167,7 @@ class Spector(Updatable):
         from spector.lexical import BM25Index
 
         self.index = BM25Index(K1, B)
+        self.saved = folder / "saved"
         self.search = self.index.search_tokens  # type: ignore[method-assign]
 
     def build(self, meter: Meter) -> None:
@@ -178,9 +179,8 @@ class Spector(Updatable):
     def sizes(self) -> dict[str, int]:
         sizes = {"memory": int(self.index.stats()["bytes"])}
         if hasattr(self.index, "save"):
-            path = self.folder / "saved"
-            self.index.save(path)
-            sizes["disk"] = folder_bytes(path)
+            self.index.save(self.saved)
+            sizes["disk"] = folder_bytes(self.saved)
         return sizes
 
     def prepare(self, query: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -348,7 +348,7 @@ class _Pisa(Engine):
 
     package = "pyterrier-pisa"
     modules = ("pyterrier_pisa",)
-    input = "inverted lists"
+    input = "inverted lists on disk"
     algorithm: ClassVar[str]
     quantize: ClassVar[int]
 

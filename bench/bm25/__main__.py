@@ -33,10 +33,18 @@ from bench import corpora
 from bench.bm25.changes import Updates, mixed_records
 from bench.bm25.correctness import Reference, check
 from bench.bm25.table import table
-from bench.bm25.timing import ask_all, batch_record, build_record, query_records, text_record
+from bench.bm25.timing import (
+    ask_all,
+    batch_record,
+    build_record,
+    clock_us,
+    disk_record,
+    query_records,
+    text_record,
+)
 from bench.peers import ENGINES, Engine, Spector, Updatable
 
-PARTS = ("correctness", "queries", "batch", "texts", "updates", "mixed")
+PARTS = ("correctness", "queries", "batch", "disk", "texts", "updates", "mixed")
 
 Record = dict[str, Any]
 
@@ -60,6 +68,7 @@ def run(options: argparse.Namespace, emit: Callable[[Record], None], folder: Pat
             "machine": platform.machine(),
             "python": platform.python_version(),
             "load_average": round(os.getloadavg()[0], 2),
+            "clock_us": clock_us(),
             "versions": {engine.name: engine.version() for engine in chosen}
             | {"numpy": np.__version__},
         }
@@ -84,6 +93,10 @@ def run(options: argparse.Namespace, emit: Callable[[Record], None], folder: Pat
         for engine in engines:
             if isinstance(engine, Spector):
                 emit(batch_record(engine, corpus.queries, min(options.k), options.rounds))
+    if "disk" in options.parts:
+        for engine in engines:
+            if isinstance(engine, Spector) and engine.saved.exists():
+                emit(disk_record(engine, corpus.queries, options.repeats))
     if "texts" in options.parts:
         for engine in engines:
             if isinstance(engine, Updatable):

@@ -34,7 +34,8 @@ def table(records: Sequence[Record]) -> str:
 
     if by_kind.get("build"):
         lines.append("")
-        row("build", "docs/cpu s", "spector x", "peak MB", "kept MB", "B/posting", "from")
+        first = by_kind["build"][0]["engine"]
+        row("build", "docs/cpu s", f"{first} x", "peak MB", "kept MB", "B/posting", "from")
         ours = by_kind["build"][0]["docs_per_cpu_s"]
         for record in by_kind["build"]:
             size = record["bytes_per_posting"]
@@ -49,7 +50,8 @@ def table(records: Sequence[Record]) -> str:
             )
     if by_kind.get("texts"):
         lines.append("")
-        row("build from raw texts", "docs/cpu s", "spector x", "peak MB")
+        first = by_kind["texts"][0]["engine"]
+        row("build from raw texts", "docs/cpu s", f"{first} x", "peak MB")
         ours = by_kind["texts"][0]["docs_per_cpu_s"]
         for record in by_kind["texts"]:
             own = record["docs_per_cpu_s"]
@@ -75,6 +77,10 @@ def table(records: Sequence[Record]) -> str:
         row("batch", "k", "QPS, 1", "QPS, 2 thr.", "speed-up", "load")
         for record in by_kind["batch"]:
             row(record["engine"], *list(record.values())[2:])
+    for record in by_kind.get("disk", []):
+        lines.append("")
+        row(f"open from disk, {record['engine']}", "ms", "first search")
+        row("", record["open_ms"], record["first_search_ms"])
     if by_kind.get("correctness"):
         lines.append("")
         row("against float64", "k", "queries", "recall", "max error", "exact", "same order")

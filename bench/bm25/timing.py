@@ -57,6 +57,33 @@ def text_record(engine: Updatable) -> Record:
     }
 
 
+def disk_record(engine: Spector, queries: Sequence[Any], repeats: int) -> Record:
+    """Opening what `sizes` has saved, and the first search of the index just opened."""
+    opened, first = [], []
+    for number in range(repeats):
+        begin = time.perf_counter()
+        index = engine.index.load(engine.saved, mmap=True)
+        middle = time.perf_counter()
+        index.search_tokens(engine.prepare(queries[number % len(queries)]), 10)
+        opened.append(1000 * (middle - begin))
+        first.append(1000 * (time.perf_counter() - middle))
+    return {
+        "kind": "disk",
+        "engine": engine.name,
+        "open_ms": round(statistics.median(opened), 3),
+        "first_search_ms": round(statistics.median(first), 3),
+    }
+
+
+def clock_us() -> float:
+    """What measuring adds to each query: the time of no query at all."""
+    empty = []
+    for _ in range(1000):
+        begin = time.thread_time_ns()
+        empty.append(time.thread_time_ns() - begin)
+    return statistics.median(empty) / 1000
+
+
 def ask_all(
     engines: Sequence[Engine], queries: Sequence[Any], k: int, rounds: int, budget_s: float
 ) -> dict[str, dict[str, NDArray[np.float64]]]:
