@@ -400,6 +400,7 @@ def test_f085_listing_while_adding_and_forgetting() -> None:
         seen: list[str] = []
         page = memory.browse(limit=3)
         while page:
+            assert not {found.id for found in page} & set(seen)
             seen += [found.id for found in page]
             memory.remember("t", timestamp=NOW + 1)
             for found in page[:-1]:  # the last one is where the next page starts

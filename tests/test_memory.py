@@ -353,6 +353,7 @@ def test_browse_pages(shelf: SpectorMemory) -> None:
     pages, after = [], None
     while page := shelf.browse(limit=4, after=after):
         pages.append([found.id for found in page])
+        assert page[-1].id != after
         after = page[-1].id
     assert pages == [["d", "c", "b", "p"], ["a", "e"]]
     assert [found.id for found in shelf.browse(tags=["red"], after="b", limit=1)] == ["p"]
@@ -363,6 +364,7 @@ def test_equal_times_page_without_gap_or_repeat(memory: SpectorMemory) -> None:
     seen, after = [], None
     while page := memory.browse(limit=3, after=after):
         seen += [found.id for found in page]
+        assert page[-1].id != after
         after = page[-1].id
     assert seen == [str(number) for number in reversed(range(10))]
 

@@ -97,6 +97,7 @@ _UPDATE: Final = (
 )
 _IN_LIMIT: Final = 500  # parameters of one IN list
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
+CLOSE_TIMEOUT: Final = 5.0  # seconds
 _HEADER_BYTES: Final = 100
 _RESTORE: Final = "restore it from a copy; `spector doctor` says what is damaged"
 
@@ -559,6 +560,7 @@ class Journal:
         self.where = "the ephemeral space" if path is None else str(path)
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()  # guards the three below
+        self._all_back = threading.Condition(self._lock)
         self._idle: list[sqlite3.Connection] = []
         self._borrowed = 0
         self._closed = False
@@ -651,7 +653,7 @@ class Journal:
 
     def check_usable(self) -> None:
         """Raise if this object is closed, is a fork's, or its file is no longer there."""
-        if self._pid != os.getpid():
+        if self.forked:
             raise SpectorError(
                 f"{self.where} was opened by process {self._pid} and this is its fork"
                 f" {os.getpid()}; open the space again here"
@@ -688,7 +690,7 @@ class Journal:
         if self.path is None:
             self._turn.acquire()
             if self._closed:
-                self._turn.release()
+                self._end_turn()
                 self.check_usable()
             return self._writer
         with self._lock:
@@ -704,6 +706,7 @@ class Journal:
         except BaseException:
             with self._lock:
                 self._borrowed -= 1
+                self._all_back.notify_all()
             raise
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
@@ -712,10 +715,11 @@ class Journal:
                 connection.execute("ROLLBACK")
         finally:
             if self.path is None:
-                self._turn.release()
+                self._end_turn()
             else:
                 with self._lock:
                     self._borrowed -= 1
+                    self._all_back.notify_all()
                     keep = not self._closed and len(self._idle) < _IDLE_READERS
                     if keep:
                         self._idle.append(connection)
@@ -725,7 +729,7 @@ class Journal:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A write transaction: committed at the end of the block, undone if anything is raised."""
-        with translated(self.where), self._turn:
+        with translated(self.where), self._turns():
             self.check_usable()
             if self._broken:
                 raise StorageError(
@@ -746,18 +750,49 @@ class Journal:
                     self._writer.execute("ROLLBACK")
                 raise
 
+    @contextlib.contextmanager
+    def _turns(self) -> Iterator[None]:
+        self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._end_turn()
+
+    def refuse_calls(self) -> None:
+        """Let every call that starts from now on raise `ClosedError`."""
+        self._closed = True
+
     def close(self) -> None:
-        """Wait for a write in progress, then close all connections. May be called again."""
-        if self._pid != os.getpid():
+        """Close all connections once the calls in progress have ended. May be called again.
+
+        It waits for them, so that at exit no thread is left inside the core; but not for ever,
+        as the call may be the one that a signal handler interrupted. Whoever uses a connection
+        then closes it.
+        """
+        if self.forked:
             return
-        with self._turn, self._lock:
-            if self._closed:
-                return
+        with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for connection in (*idle, self._writer):
-            with translated(self.where):
-                connection.close()
+        for connection in idle:
+            connection.close()
+        if self._turn.acquire(timeout=CLOSE_TIMEOUT):
+            self._end_turn()
+        with self._all_back:
+            self._all_back.wait_for(lambda: not self._borrowed, CLOSE_TIMEOUT)
+
+    def _end_turn(self) -> None:
+        try:
+            if self._closed:
+                with translated(self.where):
+                    self._writer.close()
+        finally:
+            self._turn.release()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is the copy in a child of the process that opened the journal."""
+        return self._pid != os.getpid()
 
     @property
     def closed(self) -> bool:
@@ -770,7 +805,7 @@ class Journal:
             return 0
         size = 0
         for suffix in ("", "-wal"):
-            with contextlib.suppress(FileNotFoundError), translated(self.where):
+            with translated(self.where), contextlib.suppress(FileNotFoundError):
                 size += Path(f"{self.path}{suffix}").stat().st_size
         return size
 

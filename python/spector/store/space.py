@@ -20,7 +20,7 @@ from spector.errors import CorruptionError
 from spector.lexical import TextIndex
 
 from .check import Audit
-from .journal import Journal, Reader, Transaction, damaged
+from .journal import CLOSE_TIMEOUT, Journal, Reader, Transaction, damaged
 from .model import Event, EventType
 
 T = TypeVar("T")
@@ -195,5 +195,13 @@ class Space:
         return dict(self._index.stats())
 
     def close(self) -> None:
-        """Close the journal."""
-        self.journal.close()
+        """Wait for the calls in progress (see `Journal.close`) and close the journal."""
+        if self.journal.forked:
+            return
+        self.journal.refuse_calls()
+        waited = self._write_lock.acquire(timeout=CLOSE_TIMEOUT)
+        try:
+            self.journal.close()
+        finally:
+            if waited:
+                self._write_lock.release()
