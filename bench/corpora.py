@@ -141,7 +141,7 @@ def zipf_ranks(uniform: NDArray[np.float64], n: int) -> NDArray[np.int64]:
     power = 1 - EXPONENT
     first, last = (1 + SHIFT) ** power, (n + 1 + SHIFT) ** power
     ranks = (first + uniform * (last - first)) ** (1 / power) - SHIFT
-    return np.clip(ranks.astype(np.int64) - 1, 0, n - 1)
+    return np.clip(ranks - 1, 0, n - 1).astype(np.int64)
 
 
 def draw_block(block: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:

@@ -166,9 +166,9 @@ class Spector(Updatable):
         super().__init__(corpus, folder)
         from spector.lexical import BM25Index
 
-        self.index = BM25Index(K1, B)
+        self.index: Any = BM25Index(K1, B)
         self.saved = folder / "saved"
-        self.search = self.index.search_tokens  # type: ignore[method-assign]
+        self.search = self.index.search_tokens  # type: ignore[assignment,method-assign]
 
     def build(self, meter: Meter) -> None:
         for first, indptr, tokens in self.corpus.batches(BATCH):
