@@ -59,16 +59,15 @@ EpochDomain::Pin EpochDomain::pin() const {
     record = claim(*block);
   }
   if (record == nullptr) {
-    auto grown = std::make_unique<Block>();
+    auto* const grown = new Block;
     record = &grown->records[home % kRecords];
     record->epoch.store(epoch, std::memory_order_relaxed);
     grown->next = further_.load(std::memory_order_relaxed);
     // Here the push is R1: a collection that misses it misses the record. Its release publishes
     // the block; a failure means that another thread has pushed one.
-    while (!further_.compare_exchange_weak(grown->next, grown.get(), std::memory_order_seq_cst,
+    while (!further_.compare_exchange_weak(grown->next, grown, std::memory_order_seq_cst,
                                            std::memory_order_relaxed)) {
     }
-    static_cast<void>(grown.release());
   }
   // R2: not for its value but for what it makes visible, see the header.
   static_cast<void>(epoch_.load(std::memory_order_seq_cst));

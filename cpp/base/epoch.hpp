@@ -21,12 +21,12 @@
 // (A seq_cst fence between R1 and R3 would do as well; ThreadSanitizer does not know fences.)
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -89,13 +89,15 @@ class EpochDomain {
         "the deleter is kept in a fixed place");
     if (object == nullptr) return;
     using Value = std::remove_const_t<std::remove_extent_t<T>>;
+    using DeleterBytes = std::array<std::byte, sizeof(Deleter)>;
     Retired retired{};
     retired.bytes = bytes;
-    std::memcpy(retired.deleter.data(), &object.get_deleter(), sizeof(Deleter));
+    const auto kept = std::bit_cast<DeleterBytes>(object.get_deleter());
+    std::copy(kept.begin(), kept.end(), retired.deleter.begin());
     retired.object = const_cast<Value*>(object.release());
     retired.destroy = [](Retired& self) {
-      std::array<std::byte, sizeof(Deleter)> deleter;
-      std::memcpy(deleter.data(), self.deleter.data(), sizeof(Deleter));
+      DeleterBytes deleter;
+      std::copy_n(self.deleter.begin(), deleter.size(), deleter.begin());
       std::bit_cast<Deleter>(deleter)(static_cast<Value*>(self.object));
     };
     remember(retired);

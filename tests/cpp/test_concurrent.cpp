@@ -44,6 +44,7 @@ Outcome run_beside(const Write& write, const Read& read) {
   std::atomic<std::uint64_t> failures{0};
   std::latch begun(kReaders + 1);
   std::vector<std::thread> readers;
+  readers.reserve(kReaders);
   for (unsigned i = 0; i < kReaders; ++i) {
     readers.emplace_back([&, i] {
       Random random(i);
