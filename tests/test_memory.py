@@ -843,7 +843,7 @@ ITEMS = st.fixed_dictionaries(
 CONDITIONS = st.fixed_dictionaries(
     {},
     optional={
-        "tags": st.lists(st.sampled_from(["x", "y", "z"]), max_size=2),
+        "tags": st.lists(st.sampled_from(["x", "y", "z"]), max_size=3),
         "tag_match": st.sampled_from(["all", "any"]),
         "type": st.sampled_from(["semantic", "episodic"]),
         "author": st.sampled_from(["ann", "bob"]),
@@ -990,5 +990,5 @@ class Histories(RuleBasedStateMachine):
             assert report.ok, report.problems
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Histories.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestHistories = Histories.TestCase

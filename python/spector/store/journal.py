@@ -21,6 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -290,11 +291,16 @@ class Reader:
 
     def matching(self, wanted: Filter) -> npt.NDArray[np.uint32]:
         """The slots of the memories that meet the conditions."""
-        conditions, parameters = wanted.conditions()
-        cursor = self._connection.execute(
-            f"SELECT slot FROM memories WHERE {' AND '.join(conditions) or 'TRUE'}", parameters
-        )
+        if len(wanted.tags) > 1 and wanted.tag_match == "all":
+            wanted = replace(wanted, tags=tuple(sorted(wanted.tags, key=self._uses)))
+        cursor = self._connection.execute(*wanted.slots_query())
         return np.fromiter((row[0] for row in cursor), dtype=np.uint32)
+
+    def _uses(self, tag: str) -> int:
+        uses: int = self._connection.execute(
+            "SELECT count(*) FROM memory_tags WHERE tag = ?", (tag,)
+        ).fetchone()[0]
+        return uses
 
     def newest_first(self, wanted: Filter, limit: int, after: str | None) -> list[Memory]:
         """A page of memories by descending timestamp, after the memory `after`."""
