@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import spector.store.journal as journal_module
 import spector.store.model as model_module
+from children import run
 from spector import (
     CapacityError,
     CorruptionError,
@@ -542,6 +543,36 @@ def test_disk_full_undoes_the_operation(tmp_path: Path) -> None:  # F-041
         writer.execute("PRAGMA max_page_count = 1000000")
         memory.remember_many(items)
         assert len(memory.recall("lost", k=50)) == 20
+    assert check(tmp_path).ok
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:  # reliability R6
+    code = """
+        import errno, resource, sys
+        from spector import SpectorMemory, StorageError
+
+        memory = SpectorMemory.open(sys.argv[1])
+        kept = [memory.remember("kept " * 50)]
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+        try:
+            while True:
+                kept.append(memory.remember("kept " * 500))
+        except StorageError as error:
+            assert error.errno == errno.EIO, error
+        assert len(kept) > 5
+        assert len(memory) == len(kept) == len(memory.recall("kept", k=10**6))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        if sys.version_info < (3, 11):  # cannot tell it from a failed sync
+            memory.close()
+            memory = SpectorMemory.open(sys.argv[1])
+        kept.append(memory.remember("kept, too"))
+        memory.close()
+        with SpectorMemory.open(sys.argv[1]) as memory:
+            assert {found.id for found in memory.browse(limit=10**6)} == set(kept)
+        print("done")
+    """
+    assert run(code, tmp_path) == "done\n"
     assert check(tmp_path).ok
 
 

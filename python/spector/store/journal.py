@@ -751,7 +751,9 @@ class Journal:
                 self._writer.execute("COMMIT")
             except BaseException as error:
                 # After a failed fsync the kernel may have dropped the pages: no retry proves them.
-                self._broken = "FSYNC" in getattr(error, "sqlite_errorname", "")
+                # Python 3.10 does not tell it from other I/O errors.
+                reason = getattr(error, "sqlite_errorname", str(error))
+                self._broken = "FSYNC" in reason or reason == "disk I/O error"
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
