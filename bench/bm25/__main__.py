@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -166,6 +167,8 @@ def main() -> None:
         records.append(record)
         print(json.dumps(record), file=out, flush=True)
 
+    # Stopped or not, nothing is left behind and what is known is told.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     folder = Path(tempfile.mkdtemp(prefix="spector-bench-", dir=options.dir))
     try:
         if options.json:
@@ -175,9 +178,9 @@ def main() -> None:
             run(options, lambda record: emit(record, sys.stdout), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    people = sys.stdout if options.json else sys.stderr
-    print(table(records), file=people)
-    print(f"\n{time.perf_counter() - begin:.0f} s", file=people)
+        people = sys.stdout if options.json else sys.stderr
+        print(table(records), file=people)
+        print(f"\n{time.perf_counter() - begin:.0f} s", file=people)
 
 
 if __name__ == "__main__":
