@@ -2,6 +2,8 @@
 
 import gc
 import math
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -457,3 +459,20 @@ def test_f083_dropping_an_index_with_python_callbacks_is_safe():
         for thread in threads:
             thread.join(timeout=5)
             assert not thread.is_alive()
+
+
+def test_r10_daemon_threads_inside_the_core_do_not_disturb_the_exit():
+    """The interpreter ends while threads are searching without the GIL."""
+    code = (
+        "import threading, time\n"
+        "from spector.lexical import BM25Index\n"
+        "index = BM25Index()\n"
+        "index.add_batch([str(i) for i in range(2000)], ['some text'] * 2000)\n"
+        "def search():\n"
+        "    while True: index.search('some text')\n"
+        "for _ in range(3): threading.Thread(target=search, daemon=True).start()\n"
+        "time.sleep(0.05)"
+    )
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")

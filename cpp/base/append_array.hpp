@@ -74,6 +74,12 @@ class AppendArray {
                        std::memory_order_release);
   }
 
+  // After it, the array takes up to `n` elements without an exception.
+  void reserve(std::size_t n, EpochDomain& domain) {
+    const Block* block = current();
+    if (block == nullptr || block->capacity < n) grow(n, domain);
+  }
+
   [[nodiscard]] std::span<const T> view() const noexcept {
     const Block* block = current();
     return block == nullptr ? std::span<const T>{}

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
 #include "lexical/analyzer.hpp"
@@ -117,7 +118,7 @@ class Pipeline {
     Stems stems;
     while (true) {
       auto answer = [&] {
-        const py::gil_scoped_release release;
+        const GilRelease release;
         return ask(static_cast<const Stems&>(stems));
       }();
       if (auto* need = std::get_if<NeedStems>(&answer)) {
@@ -181,7 +182,7 @@ class PyTextIndex {
       prepared.error = py::handle(PyExc_TypeError)(error.what());
     }
     if (pipeline_.native()) {
-      const py::gil_scoped_release release;
+      const GilRelease release;
       for (const auto& document : documents) analyse_document(document, prepared.batch);
     }
     return prepared;
@@ -199,7 +200,7 @@ class PyTextIndex {
 
   std::size_t erase(const Slots& slots) {
     const auto numbers = span_of(slots);
-    const py::gil_scoped_release release;
+    const GilRelease release;
     return index_.erase(numbers);
   }
 
@@ -237,13 +238,13 @@ class PyTextIndex {
   }
 
   void compact() {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     index_.compact();
   }
   [[nodiscard]] bool contains(std::uint32_t slot) const { return index_.contains(slot); }
   [[nodiscard]] std::size_t size() const { return index_.size(); }
   [[nodiscard]] TextIndexStats stats() const {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     return index_.stats();
   }
 
@@ -275,6 +276,7 @@ py::dict to_dict(const Bm25Stats& stats) {
   dict["terms"] = stats.terms;
   dict["postings"] = stats.postings;
   dict["dead_postings"] = stats.dead_postings;
+  dict["segments"] = stats.segments;
   dict["total_length"] = stats.total_length;
   dict["bytes"] = stats.bytes;
   return dict;
@@ -309,7 +311,7 @@ py::list analyze_text(const std::string& kind, const py::object& text) {
   std::vector<std::size_t> code_points;  // before each byte; empty when bytes are code points
   const AnalyzerKind analyzer = analyzer_kind(kind);
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     analyze(analyzer, utf8.view(), stream);
     std::size_t n = 0;
     for (const char c : utf8.view()) {
@@ -378,7 +380,7 @@ void register_lexical(py::module_& module) {
                                           std::to_string(documents.size()) +
                                           " documents in indptr");
             }
-            const py::gil_scoped_release release;
+            const GilRelease release;
             index.put(numbers, documents);
           },
           py::arg("slots").noconvert(), py::arg("indptr").noconvert(),
@@ -387,7 +389,7 @@ void register_lexical(py::module_& module) {
           "erase",
           [](TokenIndex& index, const Slots& slots) {
             const auto numbers = span_of(slots);
-            const py::gil_scoped_release release;
+            const GilRelease release;
             return index.erase(numbers);
           },
           py::arg("slots").noconvert())
@@ -397,7 +399,7 @@ void register_lexical(py::module_& module) {
             const auto query = span_of(token_ids);
             std::vector<Hit> hits;
             {
-              const py::gil_scoped_release release;
+              const GilRelease release;
               hits = index.search(query, k);
             }
             return to_arrays(hits);
@@ -410,14 +412,14 @@ void register_lexical(py::module_& module) {
             const TokenLists queries = token_lists(indptr, token_ids);
             std::vector<std::vector<Hit>> lists;
             {
-              const py::gil_scoped_release release;
+              const GilRelease release;
               lists = index.search_many(queries, k, threads);
             }
             return to_matrices(lists, k);
           },
           py::arg("indptr").noconvert(), py::arg("token_ids").noconvert(), py::arg("k"),
           py::arg("threads"))
-      .def("compact", &TokenIndex::compact, py::call_guard<py::gil_scoped_release>())
+      .def("compact", &TokenIndex::compact, py::call_guard<GilRelease>())
       .def("contains", &TokenIndex::contains, py::arg("slot"))
       .def("size", &TokenIndex::size)
       .def("stats", [](const TokenIndex& index) { return to_dict(index.stats()); });

@@ -30,6 +30,31 @@ struct Bm25Accumulate {
                   std::uint32_t window, float* sums) const noexcept;
 };
 
+// The same for postings of a sealed segment: offsets in the window and frequencies in a byte.
+struct Bm25WindowPostings {
+  const std::uint16_t* offsets;  // ascending, < kWindow
+  const std::uint8_t* frequencies;
+  std::size_t count;
+  float weight;
+  float c0;
+  float c1;
+};
+
+// sums[o] += weight * f / (f + (c0 + c1 * window_lengths[o])) for each posting.
+struct Bm25AccumulateWindow {
+  template <class Arch>
+  void operator()(Arch, const Bm25WindowPostings& postings, const std::uint32_t* window_lengths,
+                  float* sums) const noexcept;
+};
+
+// Writes the indices i < count (a multiple of 32) with sums[i] >= threshold (> 0), ascending, and
+// sets all sums to 0; returns how many. `indices` has room for `count`.
+struct TakeAtLeast {
+  template <class Arch>
+  std::size_t operator()(Arch, std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
+                         std::uint16_t* indices) const noexcept;
+};
+
 // Writes the indices i < count (a multiple of 16) with sums[i] >= threshold, ascending; returns how
 // many. `indices` has room for `count`.
 struct CollectAtLeast {

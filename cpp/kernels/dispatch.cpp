@@ -17,28 +17,42 @@ void bm25_accumulate(const Bm25Postings& postings, const std::uint32_t* lengths,
 }
 
 template <class Arch>
+void bm25_accumulate_window(const Bm25WindowPostings& postings, const std::uint32_t* window_lengths,
+                            float* sums) noexcept {
+  Bm25AccumulateWindow{}(Arch{}, postings, window_lengths, sums);
+}
+
+template <class Arch>
+std::size_t take_at_least(std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
+                          std::uint16_t* indices) noexcept {
+  return TakeAtLeast{}(Arch{}, sums, count, threshold, indices);
+}
+
+template <class Arch>
 std::size_t collect_at_least(const float* sums, std::size_t count, float threshold,
                              std::uint32_t* indices) noexcept {
   return CollectAtLeast{}(Arch{}, sums, count, threshold, indices);
 }
 
 template <class Arch>
-const Table kTable{nullptr, nullptr, nullptr};
+constexpr Table table(const char* name) {
+  return {name, bm25_accumulate<Arch>, bm25_accumulate_window<Arch>, take_at_least<Arch>,
+          collect_at_least<Arch>};
+}
+
+template <class Arch>
+constexpr Table kTable{};
 
 #ifdef SPECTOR_X86
 template <>
-const Table kTable<xsimd::avx512bw>{"avx512", bm25_accumulate<xsimd::avx512bw>,
-                                    collect_at_least<xsimd::avx512bw>};
+constexpr Table kTable<xsimd::avx512bw> = table<xsimd::avx512bw>("avx512");
 template <>
-const Table kTable<xsimd::fma3<xsimd::avx2>>{"avx2", bm25_accumulate<xsimd::fma3<xsimd::avx2>>,
-                                             collect_at_least<xsimd::fma3<xsimd::avx2>>};
+constexpr Table kTable<xsimd::fma3<xsimd::avx2>> = table<xsimd::fma3<xsimd::avx2>>("avx2");
 template <>
-const Table kTable<xsimd::sse2>{"sse2", bm25_accumulate<xsimd::sse2>,
-                                collect_at_least<xsimd::sse2>};
+constexpr Table kTable<xsimd::sse2> = table<xsimd::sse2>("sse2");
 #else
 template <>
-const Table kTable<xsimd::default_arch>{"native", bm25_accumulate<xsimd::default_arch>,
-                                        collect_at_least<xsimd::default_arch>};
+constexpr Table kTable<xsimd::default_arch> = table<xsimd::default_arch>("native");
 #endif
 
 // Tables this machine can run, best first, the scalar one last.

@@ -13,6 +13,10 @@ struct Table {
   const char* name;  // scalar, sse2, avx2, avx512 (native off x86)
   void (*bm25_accumulate)(const Bm25Postings&, const std::uint32_t* lengths, std::uint32_t window,
                           float* sums) noexcept;
+  void (*bm25_accumulate_window)(const Bm25WindowPostings&, const std::uint32_t* window_lengths,
+                                 float* sums) noexcept;
+  std::size_t (*take_at_least)(std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
+                               std::uint16_t* indices) noexcept;
   std::size_t (*collect_at_least)(const float* sums, std::size_t count, float threshold,
                                   std::uint32_t* indices) noexcept;
 };

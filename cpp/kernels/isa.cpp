@@ -8,6 +8,10 @@ using A = SPECTOR_ARCH;
 
 template void Bm25Accumulate::operator()<A>(A, const Bm25Postings&, const std::uint32_t*,
                                             std::uint32_t, float*) const noexcept;
+template void Bm25AccumulateWindow::operator()<A>(A, const Bm25WindowPostings&,
+                                                  const std::uint32_t*, float*) const noexcept;
+template std::size_t TakeAtLeast::operator()<A>(A, std::uint16_t*, std::size_t, std::uint16_t,
+                                                std::uint16_t*) const noexcept;
 template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t, float,
                                                    std::uint32_t*) const noexcept;
 

@@ -14,6 +14,26 @@ void bm25_accumulate(const Bm25Postings& postings, const std::uint32_t* lengths,
   }
 }
 
+void bm25_accumulate_window(const Bm25WindowPostings& postings, const std::uint32_t* window_lengths,
+                            float* sums) noexcept {
+  for (std::size_t i = 0; i < postings.count; ++i) {
+    const std::uint16_t offset = postings.offsets[i];
+    const auto length = static_cast<float>(static_cast<std::int32_t>(window_lengths[offset]));
+    const auto f = static_cast<float>(postings.frequencies[i]);
+    sums[offset] += postings.weight * f / (f + (postings.c0 + postings.c1 * length));
+  }
+}
+
+std::size_t take_at_least(std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
+                          std::uint16_t* indices) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (sums[i] >= threshold) indices[found++] = static_cast<std::uint16_t>(i);
+    sums[i] = 0;
+  }
+  return found;
+}
+
 std::size_t collect_at_least(const float* sums, std::size_t count, float threshold,
                              std::uint32_t* indices) noexcept {
   std::size_t found = 0;
@@ -25,6 +45,7 @@ std::size_t collect_at_least(const float* sums, std::size_t count, float thresho
 
 }  // namespace
 
-const Table kScalar{"scalar", bm25_accumulate, collect_at_least};
+const Table kScalar{"scalar", bm25_accumulate, bm25_accumulate_window, take_at_least,
+                    collect_at_least};
 
 }  // namespace spector::kernels

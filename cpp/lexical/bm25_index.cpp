@@ -1,351 +1,372 @@
 #include "lexical/bm25_index.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <bit>
+#include <numeric>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "base/error.hpp"
-#include "kernels/dispatch.hpp"
 
 namespace spector {
 namespace {
 
-// Better first: higher score, then lower slot (GEN-4).
-bool better(const Hit& a, const Hit& b) noexcept {
-  return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+// Segments of about equal size are merged when there are this many: each posting is rewritten once
+// per factor of growth.
+constexpr std::size_t kFanIn = 8;
+
+// 0 for up to 8 rows, 1 for up to 64, ...
+int size_class(const Segment& segment) noexcept {
+  const auto live = segment.n_rows() - segment.n_dead_rows();
+  return (std::bit_width(std::max<std::uint32_t>(live, 1)) - 1) / 3;
 }
 
-// Keeps the best k of the hits offered: a buffer of 2k that is cut to k when full, which also gives
-// the score that later hits must reach.
-class TopK {
- public:
-  explicit TopK(std::size_t k) : k_(k) {}
-
-  // Hits below this score cannot enter; equal ones can, by their slot.
-  [[nodiscard]] float threshold() const noexcept { return threshold_; }
-
-  void offer(const Hit& hit) {
-    hits_.push_back(hit);
-    if (hits_.size() >= 2 * k_ + 64) cut();
-  }
-
-  [[nodiscard]] std::vector<Hit> take() {
-    cut();
-    std::sort(hits_.begin(), hits_.end(), better);
-    return std::move(hits_);
-  }
-
- private:
-  void cut() {
-    if (hits_.size() <= k_) return;
-    const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(hits_.begin(), last, hits_.end(), better);
-    threshold_ = last->score;
-    hits_.resize(k_);
-  }
-
-  std::size_t k_;
-  std::vector<Hit> hits_;
-  float threshold_ = std::numeric_limits<float>::denorm_min();  // only score > 0 (BM25-6)
-};
-
-// The first position at or after `from` whose row is >= `row`, by doubling steps.
-std::size_t advance(std::span<const std::uint32_t> rows, std::size_t from, std::uint32_t row) {
-  std::size_t step = 1;
-  std::size_t low = from;
-  while (low + step < rows.size() && rows[low + step] < row) {
-    low += step;
-    step *= 2;
-  }
-  const auto first = rows.begin() + static_cast<std::ptrdiff_t>(low);
-  const auto last = rows.begin() + static_cast<std::ptrdiff_t>(std::min(low + step, rows.size()));
-  return static_cast<std::size_t>(std::lower_bound(first, last, row) - rows.begin());
-}
-
-template <class T>
-std::uint64_t bytes_of(const std::vector<T>& items) noexcept {
-  return items.capacity() * sizeof(T);
-}
-
-// Room for `more` further items with doubling growth, so that later push_backs cannot throw.
-template <class T>
-void reserve_more(std::vector<T>& items, std::size_t more) {
-  const std::size_t need = items.size() + more;
-  if (need > items.capacity()) items.reserve(std::max(need, items.capacity() * 2));
+// Appends the varint differences of `terms` after renaming; `numbers` keeps their order.
+void add_renamed(Segment::Rows& rows, const Segment& from, std::uint32_t row,
+                 std::span<const std::uint32_t> numbers, std::vector<TermCount>& scratch) {
+  scratch.clear();
+  from.for_each_term(row, [&](std::uint32_t term) { scratch.push_back({numbers[term], 1}); });
+  rows.add(from.slot(row), from.lengths()[row], scratch);
 }
 
 }  // namespace
 
-SlotSet::SlotSet(std::span<const std::uint32_t> slots) {
+SlotSet::SlotSet(std::span<const std::uint32_t> slots) : slots_(slots.begin(), slots.end()) {
   if (slots.empty()) return;
-  words_.resize(*std::max_element(slots.begin(), slots.end()) / 64 + 1);
-  for (const std::uint32_t slot : slots) words_[slot / 64] |= std::uint64_t{1} << (slot % 64);
+  if (!std::is_sorted(slots_.begin(), slots_.end())) std::sort(slots_.begin(), slots_.end());
+  slots_.erase(std::unique(slots_.begin(), slots_.end()), slots_.end());
+  words_.resize(slots_.back() / 64 + 1);
+  for (const std::uint32_t slot : slots_) words_[slot / 64] |= std::uint64_t{1} << (slot % 64);
 }
 
-Bm25Index::Bm25Index(double k1, double b) : k1_(k1), b_(b) {
+Bm25Index::Bm25Index(double k1, double b, EpochDomain& epochs) : k1_(k1), b_(b), epochs_(epochs) {
   if (!(k1 >= 0 && k1 <= 3)) {
     throw std::invalid_argument("k1 must be in [0, 3], not " + std::to_string(k1));
   }
   if (!(b >= 0 && b <= 1)) {
     throw std::invalid_argument("b must be in [0, 1], not " + std::to_string(b));
   }
+  head_ = std::make_unique<Head>(epochs);
+}
+
+Bm25Index::Place Bm25Index::find(std::uint32_t slot) const noexcept {
+  const std::uint32_t in_head = head_->find(slot);
+  if (in_head != Head::kNone && head_->alive(in_head, kAlive - 1)) return {nullptr, in_head};
+  for (const auto& segment : segments_) {
+    const std::uint32_t row = segment->find(slot);
+    if (row != Segment::kNone && segment->alive(row, kAlive - 1)) return {segment.get(), row};
+  }
+  return {nullptr, Segment::kNone};
+}
+
+void Bm25Index::reserve_kill(const Place& place) {
+  if (place.segment != nullptr) {
+    place.segment->reserve_erase(place.row, epochs_);
+  } else if (place.row != Segment::kNone) {
+    head_->reserve_erase(place.row);
+  }
+}
+
+void Bm25Index::kill(const Place& place) noexcept {
+  const auto lose = [this](std::uint32_t term) { n_terms_ -= --live_[term] == 0 ? 1 : 0; };
+  if (place.segment != nullptr) {
+    place.segment->erase(place.row, number_ + 1, epochs_);
+    total_length_ -= place.segment->lengths()[place.row];
+    place.segment->for_each_term(place.row, lose);
+  } else {
+    head_->erase(place.row, number_ + 1);
+    total_length_ -= head_->length(place.row);
+    for (const TermCount& term : head_->terms(place.row)) lose(term.term);
+  }
+  --n_documents_;
 }
 
 void Bm25Index::put(std::uint32_t slot, std::span<const TermCount> terms, std::uint32_t length) {
-  if (lengths_.size() >= kNoRow - 1) throw Capacity("more than 4,294,967,294 documents");
-  // Everything that can throw comes first.
-  std::uint32_t highest = 0;
-  for (const TermCount& term : terms) highest = std::max(highest, term.term + 1);
-  if (highest > terms_.size()) {
-    reserve_more(terms_, highest - terms_.size());
-    terms_.resize(highest);
+  if (!terms.empty() && terms.back().term >= live_.size()) {
+    live_.resize(std::max<std::size_t>(terms.back().term + std::size_t{1}, live_.size() * 3 / 2));
   }
-  for (const TermCount& term : terms) {
-    reserve_more(terms_[term.term].rows, 1);
-    reserve_more(terms_[term.term].frequencies, 1);
-  }
-  if (slot >= row_of_slot_.size()) {
-    reserve_more(row_of_slot_, slot + std::size_t{1} - row_of_slot_.size());
-    row_of_slot_.resize(slot + std::size_t{1}, kNoRow);
-  }
-  reserve_more(row_terms_, terms.size());
-  for (auto* column : {&lengths_, &slots_}) reserve_more(*column, 1);
-  reserve_more(term_ends_, 1);
-  dead_.reserve(lengths_.capacity());
-
-  if (row_of_slot_[slot] != kNoRow) kill(row_of_slot_[slot]);
-  const auto row = static_cast<std::uint32_t>(lengths_.size());
-  for (const TermCount& term : terms) {
-    Postings& postings = terms_[term.term];
-    postings.rows.push_back(row);
-    postings.frequencies.push_back(term.count);
-    n_terms_ += postings.live++ == 0 ? 1 : 0;
-    row_terms_.push_back(term.term);
-  }
-  term_ends_.push_back(row_terms_.size());
-  lengths_.push_back(length);
-  slots_.push_back(slot);
-  dead_.push_back(false);
-  row_of_slot_[slot] = row;
+  const Place before = find(slot);
+  reserve_kill(before);
+  head_->add(slot, length, terms);
+  for (const TermCount& term : terms) n_terms_ += live_[term.term]++ == 0 ? 1 : 0;
   ++n_documents_;
   total_length_ += length;
-  n_postings_ += terms.size();
+  if (before.row != Segment::kNone) kill(before);
+  tidy();
 }
 
 bool Bm25Index::erase(std::uint32_t slot) {
-  if (!contains(slot)) return false;
-  kill(row_of_slot_[slot]);
-  row_of_slot_[slot] = kNoRow;
+  const Place place = find(slot);
+  if (place.row == Segment::kNone) return false;
+  reserve_kill(place);
+  kill(place);
+  tidy();
   return true;
 }
 
-bool Bm25Index::contains(std::uint32_t slot) const noexcept {
-  return slot < row_of_slot_.size() && row_of_slot_[slot] != kNoRow;
+Bm25State Bm25Index::state() {
+  if (number_ >= kAlive - 2) throw Capacity("more than 4,294,967,292 changes to one index");
+  ++number_;
+  Bm25State state;
+  for (const auto& segment : segments_) state.segments.push_back(segment.get());
+  // Large segments first: they set the score that the others have to reach.
+  std::stable_sort(
+      state.segments.begin(), state.segments.end(),
+      [](const Segment* a, const Segment* b) { return a->n_postings() > b->n_postings(); });
+  state.head = head_.get();
+  state.head_rows = head_->n_rows();
+  state.number = number_;
+  state.n_documents = n_documents_;
+  state.total_length = total_length_;
+  state.k1 = k1_;
+  state.b = b_;
+  return state;
 }
 
-void Bm25Index::kill(std::uint32_t row) noexcept {
-  dead_[row] = true;
-  for (std::uint64_t i = term_ends_[row]; i < term_ends_[row + 1]; ++i) {
-    n_terms_ -= --terms_[row_terms_[i]].live == 0 ? 1 : 0;
+void Bm25Index::published() noexcept {
+  for (auto& segment : old_segments_) {
+    const std::uint64_t bytes = segment->memory_bytes();
+    epochs_.retire(std::move(segment), bytes);
   }
-  --n_documents_;
-  total_length_ -= lengths_[row];
-  n_dead_postings_ += term_ends_[row + 1] - term_ends_[row];
+  for (auto& head : old_heads_) {
+    const std::uint64_t bytes = head->memory_bytes();
+    epochs_.retire(std::move(head), bytes);
+  }
+  old_segments_.clear();
+  old_heads_.clear();
 }
 
-bool Bm25Index::wasteful() const noexcept {
-  // Rows without postings count as well: an index of empty documents must not grow for ever.
-  return n_dead_postings_ * 4 > n_postings_ || lengths_.size() > 2 * n_documents_ + 64;
+double Bm25Index::average_length() const noexcept {
+  return n_documents_ == 0 ? 0.0
+                           : static_cast<double>(total_length_) / static_cast<double>(n_documents_);
+}
+
+std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bool with_head,
+                                          std::span<const std::uint32_t> numbers) const {
+  // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is the
+  // head.
+  struct Source {
+    std::uint32_t slot;
+    std::uint32_t part;
+    std::uint32_t row;
+  };
+  std::vector<Source> sources;
+  const auto head_part = static_cast<std::uint32_t>(segments.size());
+  for (std::uint32_t part = 0; part < segments.size(); ++part) {
+    for (std::uint32_t row = 0; row < segments[part]->n_rows(); ++row) {
+      if (segments[part]->alive(row, kAlive - 1)) {
+        sources.push_back({segments[part]->slot(row), part, row});
+      }
+    }
+  }
+  if (with_head) {
+    for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
+      if (head_->alive(row, kAlive - 1)) sources.push_back({head_->slot(row), head_part, row});
+    }
+  }
+  const auto by_slot = [](const Source& a, const Source& b) { return a.slot < b.slot; };
+  if (!std::is_sorted(sources.begin(), sources.end(), by_slot)) {
+    std::sort(sources.begin(), sources.end(), by_slot);
+  }
+
+  Segment::Rows rows;
+  rows.slots.reserve(sources.size());
+  rows.lengths.reserve(sources.size());
+  rows.row_term_ends.reserve(sources.size());
+  if (numbers.empty()) {
+    std::size_t bytes = 0;
+    for (const Source& source : sources) {
+      if (source.part != head_part) bytes += segments[source.part]->packed_terms(source.row).size();
+    }
+    rows.row_terms.reserve(bytes);
+  }
+  std::vector<std::vector<std::uint32_t>> new_rows(segments.size() + 1);
+  for (std::uint32_t part = 0; part < segments.size(); ++part) {
+    new_rows[part].assign(segments[part]->n_rows(), Segment::kNone);
+  }
+  if (with_head) new_rows[head_part].assign(head_->n_rows(), Segment::kNone);
+  std::vector<TermCount> scratch;
+  for (const Source& source : sources) {
+    new_rows[source.part][source.row] = static_cast<std::uint32_t>(rows.slots.size());
+    if (source.part == head_part) {
+      scratch.assign(head_->terms(source.row).begin(), head_->terms(source.row).end());
+      if (!numbers.empty()) {
+        for (TermCount& term : scratch) term.term = numbers[term.term];
+      }
+      rows.add(source.slot, head_->length(source.row), scratch);
+    } else if (!numbers.empty()) {
+      add_renamed(rows, *segments[source.part], source.row, numbers, scratch);
+    } else {
+      rows.add_packed(source.slot, segments[source.part]->lengths()[source.row],
+                      segments[source.part]->packed_terms(source.row));
+    }
+  }
+  sources = {};
+
+  // Postings by term: count, then fill part by part; rows of a part ascend, and where parts
+  // interleave, the term's rows are sorted in the end.
+  std::vector<std::uint64_t> count(live_.size() + 1);
+  const auto for_each_posting = [&](const auto& visit) {
+    for (std::uint32_t part = 0; part < segments.size(); ++part) {
+      const Segment& segment = *segments[part];
+      for (std::uint32_t place = 0; place < segment.term_numbers().size(); ++place) {
+        const Segment::Term& term = segment.term(place);
+        const std::uint32_t number = segment.term_numbers()[place];
+        segment.for_each_row(term, [&](std::uint32_t row, std::uint32_t i) {
+          const std::uint32_t new_row = new_rows[part][row];
+          if (new_row != Segment::kNone) visit(number, new_row, segment.frequency(term, i));
+        });
+      }
+    }
+    if (!with_head) return;
+    for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
+      const std::uint32_t new_row = new_rows[head_part][row];
+      if (new_row == Segment::kNone) continue;
+      for (const TermCount& term : head_->terms(row)) visit(term.term, new_row, term.count);
+    }
+  };
+  for_each_posting([&](std::uint32_t term, std::uint32_t, std::uint32_t) { ++count[term + 1]; });
+  std::partial_sum(count.begin(), count.end(), count.begin());
+  Segment::Postings postings;
+  postings.rows.resize(count.back());
+  postings.frequencies.resize(count.back());
+  {
+    std::vector<std::uint64_t> next(count.begin(), count.end() - 1);
+    for_each_posting([&](std::uint32_t term, std::uint32_t row, std::uint32_t frequency) {
+      const std::uint64_t at = next[term]++;
+      postings.rows[at] = row;
+      postings.frequencies[at] = frequency;
+    });
+  }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  postings.ends.push_back(0);
+  for (std::uint32_t term = 0; term < live_.size(); ++term) {
+    const std::uint64_t begin = count[term];
+    const std::uint64_t end = count[term + 1];
+    if (begin == end) continue;
+    postings.terms.push_back(numbers.empty() ? term : numbers[term]);
+    postings.ends.push_back(end);
+    const auto first = postings.rows.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = postings.rows.begin() + static_cast<std::ptrdiff_t>(end);
+    if (std::is_sorted(first, last)) continue;
+    pairs.clear();
+    for (std::uint64_t i = begin; i < end; ++i) {
+      pairs.emplace_back(postings.rows[i], postings.frequencies[i]);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    for (std::uint64_t i = begin; i < end; ++i) {
+      std::tie(postings.rows[i], postings.frequencies[i]) = pairs[i - begin];
+    }
+  }
+  rows.row_terms.shrink_to_fit();
+  return std::make_unique<Segment>(std::move(rows), std::move(postings), k1_, b_, average_length());
+}
+
+void Bm25Index::replace(const std::vector<Segment*>& segments, bool with_head,
+                        std::span<const std::uint32_t> numbers) {
+  std::unique_ptr<Segment> merged = merge(segments, with_head, numbers);
+  std::unique_ptr<Head> head = with_head ? std::make_unique<Head>(epochs_) : nullptr;
+  segments_.reserve(segments_.size() + 1);
+  old_segments_.reserve(old_segments_.size() + segments.size());
+  old_heads_.reserve(old_heads_.size() + 1);
+  epochs_.reserve(old_segments_.size() + segments.size() + old_heads_.size() + 2);
+  // Nothing below throws.
+  for (Segment* segment : segments) {
+    const auto at = std::find_if(segments_.begin(), segments_.end(),
+                                 [&](const auto& owned) { return owned.get() == segment; });
+    old_segments_.push_back(std::move(*at));
+    segments_.erase(at);
+  }
+  if (merged->n_rows() > 0) segments_.push_back(std::move(merged));
+  if (with_head) {
+    old_heads_.push_back(std::move(head_));
+    head_ = std::move(head);
+  }
+}
+
+void Bm25Index::renew_head() {
+  auto head = std::make_unique<Head>(epochs_);
+  for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
+    if (head_->alive(row, kAlive - 1))
+      head->add(head_->slot(row), head_->length(row), head_->terms(row));
+  }
+  old_heads_.reserve(old_heads_.size() + 1);
+  epochs_.reserve(old_segments_.size() + old_heads_.size() + 2);
+  old_heads_.push_back(std::move(head_));
+  head_ = std::move(head);
+}
+
+void Bm25Index::tidy() {
+  try {
+    if (head_->n_rows() >= Head::kMaxRows) {
+      replace({}, true);
+      // Few segments of each size: merge a size that has grown too many.
+      for (int size = 0; size < 11; ++size) {
+        std::vector<Segment*> equal;
+        for (const auto& segment : segments_) {
+          if (size_class(*segment) == size) equal.push_back(segment.get());
+        }
+        if (equal.size() >= kFanIn) replace(equal, false);
+      }
+    } else if (head_->n_dead_postings() * 4 > head_->n_postings() ||
+               head_->n_dead_rows() * 2 > head_->n_rows() + 64) {
+      renew_head();
+    }
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      Segment& segment = *segments_[i];
+      if (segment.n_dead_postings() * 4 > segment.n_postings() ||
+          segment.n_dead_rows() * 2 > segment.n_rows() + 64 ||
+          segment.n_dead_rows() == segment.n_rows()) {
+        replace({&segment}, false);
+        i = static_cast<std::size_t>(-1);  // the list has changed
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    // The index is whole without it; the next change tries again.
+    return;
+  }
+}
+
+void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
+  std::vector<Segment*> all;
+  for (const auto& segment : segments_) all.push_back(segment.get());
+  std::vector<std::uint32_t> live;
+  if (!numbers.empty()) {
+    live.resize(n_terms_);
+    for (std::uint32_t term = 0; term < numbers.size(); ++term) {
+      if (numbers[term] != kDropped) live[numbers[term]] = live_[term];
+    }
+  }
+  replace(all, true, numbers);
+  if (!numbers.empty()) live_ = std::move(live);
 }
 
 std::vector<std::uint32_t> Bm25Index::compact_numbers() const {
-  std::vector<std::uint32_t> numbers(terms_.size(), kDropped);
+  std::vector<std::uint32_t> numbers(live_.size(), kDropped);
   std::uint32_t next = 0;
   for (std::uint32_t term = 0; term < numbers.size(); ++term) {
-    if (terms_[term].live > 0) numbers[term] = next++;
+    if (live_[term] > 0) numbers[term] = next++;
   }
   return numbers;
 }
 
-void Bm25Index::compact(std::span<const std::uint32_t> new_term) {
-  std::vector<std::uint32_t> new_row(lengths_.size(), kNoRow);
-  std::uint32_t rows = 0;
-  for (std::uint32_t row = 0; row < new_row.size(); ++row) {
-    if (!dead_[row]) new_row[row] = rows++;
-  }
-  // A shrunken copy of each posting list and of the columns; nothing below throws after these.
-  std::vector<Postings> terms(n_terms_);
-  for (std::uint32_t term = 0; term < new_term.size(); ++term) {
-    if (new_term[term] == kDropped) continue;
-    const Postings& from = terms_[term];
-    Postings& to = terms[new_term[term]];
-    to.live = from.live;
-    to.rows.reserve(from.live);
-    to.frequencies.reserve(from.live);
-    for (std::size_t i = 0; i < from.rows.size(); ++i) {
-      if (new_row[from.rows[i]] == kNoRow) continue;
-      to.rows.push_back(new_row[from.rows[i]]);
-      to.frequencies.push_back(from.frequencies[i]);
-    }
-  }
-  std::vector<std::uint32_t> lengths(rows);
-  std::vector<std::uint32_t> slots(rows);
-  std::vector<std::uint64_t> term_ends(rows + std::size_t{1});
-  std::vector<std::uint32_t> row_terms(n_postings_ - n_dead_postings_);
-  std::vector<bool> dead(rows, false);
-  std::uint64_t end = 0;
-  for (std::uint32_t row = 0; row < new_row.size(); ++row) {
-    const std::uint32_t to = new_row[row];
-    if (to == kNoRow) continue;
-    lengths[to] = lengths_[row];
-    slots[to] = slots_[row];
-    row_of_slot_[slots_[row]] = to;
-    for (std::uint64_t i = term_ends_[row]; i < term_ends_[row + 1]; ++i) {
-      row_terms[end++] = new_term[row_terms_[i]];
-    }
-    term_ends[to + 1] = end;
-  }
-  terms_ = std::move(terms);
-  lengths_ = std::move(lengths);
-  slots_ = std::move(slots);
-  term_ends_ = std::move(term_ends);
-  row_terms_ = std::move(row_terms);
-  dead_ = std::move(dead);
-  n_postings_ -= n_dead_postings_;
-  n_dead_postings_ = 0;
-}
-
-Bm25Index::Weights Bm25Index::weights(const QueryTerm& term) const noexcept {
-  const auto documents = static_cast<double>(n_documents_);
-  const auto n = static_cast<double>(terms_[term.term].live);
-  const double idf = std::log1p((documents - n + 0.5) / (n + 0.5));
-  return {idf, static_cast<float>(idf * (k1_ + 1) * term.weight)};
-}
-
-std::pair<float, float> Bm25Index::length_norm() const noexcept {
-  const double average = static_cast<double>(total_length_) /
-                         static_cast<double>(std::max<std::uint64_t>(1, n_documents_));
-  return {static_cast<float>(k1_ * (1 - b_)),
-          average > 0 ? static_cast<float>(k1_ * b_ / average) : 0.0F};
-}
-
-std::vector<QueryTerm> Bm25Index::known_terms(std::span<const QueryTerm> query) const {
-  std::vector<QueryTerm> known;
-  std::vector<std::uint32_t> order(query.size());
-  // Sorting joins duplicates in n log n, however long the query is.
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return std::pair(query[a].term, a) < std::pair(query[b].term, b);
-  });
-  std::vector<std::pair<std::uint32_t, QueryTerm>> joined;  // by first appearance
-  for (const std::uint32_t i : order) {
-    if (document_frequency(query[i].term) == 0 || !(query[i].weight > 0)) continue;
-    if (!joined.empty() && joined.back().second.term == query[i].term) {
-      joined.back().second.weight += query[i].weight;
-    } else {
-      joined.emplace_back(i, query[i]);
-    }
-  }
-  std::sort(joined.begin(), joined.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  known.reserve(joined.size());
-  for (const auto& [first, term] : joined) known.push_back(term);
-  return known;
-}
-
-std::vector<Hit> Bm25Index::search(std::span<const QueryTerm> query, std::size_t k,
-                                   const SlotSet* allow) const {
-  using kernels::kWindow;
-  const std::vector<QueryTerm> terms = known_terms(query);
-  if (terms.empty()) return {};
-  const kernels::Table& simd = kernels::active();
-  const auto [c0, c1] = length_norm();
-
-  struct Cursor {
-    std::span<const std::uint32_t> rows;
-    const std::uint32_t* frequencies;
-    std::size_t position;
-    float weight;
-  };
-  std::vector<Cursor> cursors;
-  cursors.reserve(terms.size());
-  for (const QueryTerm& term : terms) {
-    const Postings& postings = terms_[term.term];
-    cursors.push_back({postings.rows, postings.frequencies.data(), 0, weights(term).weight});
-  }
-
-  TopK top(std::min<std::size_t>(k, n_documents_));
-  alignas(64) float sums[kWindow];
-  std::uint32_t reached[kWindow];
-  while (true) {
-    // The next window that has a posting at all.
-    std::uint32_t first = kNoRow;
-    for (const Cursor& cursor : cursors) {
-      if (cursor.position < cursor.rows.size()) {
-        first = std::min(first, cursor.rows[cursor.position]);
-      }
-    }
-    if (first == kNoRow) break;
-    const auto window = static_cast<std::uint32_t>(first - first % kWindow);
-    const std::size_t rows = std::min(kWindow, lengths_.size() - window);
-    const std::size_t width = (rows + 15) / 16 * 16;
-    std::fill_n(sums, width, 0.0F);
-    for (Cursor& cursor : cursors) {
-      const std::size_t begin = cursor.position;
-      if (begin >= cursor.rows.size()) continue;
-      const std::uint64_t last = std::uint64_t{window} + kWindow;
-      cursor.position = last > kNoRow
-                            ? cursor.rows.size()
-                            : advance(cursor.rows, begin, static_cast<std::uint32_t>(last));
-      simd.bm25_accumulate({cursor.rows.data() + begin, cursor.frequencies + begin,
-                            cursor.position - begin, cursor.weight, c0, c1},
-                           lengths_.data(), window, sums);
-    }
-    const std::size_t found = simd.collect_at_least(sums, width, top.threshold(), reached);
-    for (std::size_t i = 0; i < found; ++i) {
-      const std::uint32_t row = window + reached[i];
-      if (dead_[row] || (allow != nullptr && !allow->contains(slots_[row]))) continue;
-      if (sums[reached[i]] >= top.threshold()) top.offer({sums[reached[i]], slots_[row]});
-    }
-  }
-  return top.take();
-}
-
-std::vector<TermScore> Bm25Index::explain(std::span<const QueryTerm> query,
-                                          std::uint32_t slot) const {
-  std::vector<TermScore> scores;
-  if (!contains(slot)) return scores;
-  const std::uint32_t row = row_of_slot_[slot];
-  const auto [c0, c1] = length_norm();
-  for (const QueryTerm& term : known_terms(query)) {
-    const Postings& postings = terms_[term.term];
-    const auto at = std::lower_bound(postings.rows.begin(), postings.rows.end(), row);
-    if (at == postings.rows.end() || *at != row) continue;
-    const auto i = static_cast<std::size_t>(at - postings.rows.begin());
-    const auto [idf, weight] = weights(term);
-    // The kernel itself, on a window of one row: the same bits as the search.
-    float contribution = 0;
-    kernels::active().bm25_accumulate(
-        {&postings.rows[i], &postings.frequencies[i], 1, weight, c0, c1}, lengths_.data(), row,
-        &contribution);
-    scores.push_back({term.term, postings.frequencies[i], postings.live, idf, lengths_[row],
-                      term.weight, contribution});
-  }
-  return scores;
-}
-
 Bm25Stats Bm25Index::stats() const noexcept {
-  std::uint64_t bytes = bytes_of(terms_) + bytes_of(lengths_) + bytes_of(slots_) +
-                        bytes_of(term_ends_) + bytes_of(row_terms_) + dead_.capacity() / 8 +
-                        bytes_of(row_of_slot_);
-  for (const Postings& postings : terms_) {
-    bytes += bytes_of(postings.rows) + bytes_of(postings.frequencies);
+  Bm25Stats stats{};
+  stats.documents = n_documents_;
+  stats.terms = n_terms_;
+  stats.total_length = total_length_;
+  stats.segments = segments_.size();
+  stats.dead_postings = head_->n_dead_postings();
+  stats.postings = head_->n_postings();
+  stats.bytes = head_->memory_bytes() + live_.capacity() * sizeof(live_[0]);
+  for (const auto& segment : segments_) {
+    stats.dead_postings += segment->n_dead_postings();
+    stats.postings += segment->n_postings();
+    stats.bytes += segment->memory_bytes();
   }
-  return {n_documents_,     n_terms_,      n_postings_ - n_dead_postings_,
-          n_dead_postings_, total_length_, bytes};
+  stats.postings -= stats.dead_postings;
+  return stats;
 }
 
 }  // namespace spector

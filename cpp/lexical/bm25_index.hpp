@@ -1,25 +1,28 @@
-// Exact BM25 over documents that come, change and go (BM25-1 to BM25-6, IDX-1 to IDX-3).
+// Exact BM25 over documents that come, change and go (BM25-1 to BM25-6, IDX-1 to IDX-5).
 //
-// The caller names documents by slot (u32) and terms by number. Inside, each version of a document
-// is a *row* in order of arrival; a replaced or erased version stays as a dead row until the owner
-// calls `compact`, which it does once `wasteful()`. Statistics always count the live rows only, so
-// scores depend on the live documents and on nothing else. Rows never leave this class.
+// The caller names documents by slot (u32) and terms by number. The index is a list of sealed
+// Segments and one growing Head. A `Bm25State` is what one reader sees: which segments, how much of
+// the head, and the number that tells which deletions have happened; it is a small value, and all
+// it points to stays readable as long as the reader's Pin. Statistics count the live documents of
+// the state and nothing else, so scores do not depend on history.
 //
-// Layout: structure of arrays; per term two arrays (rows ascending, frequencies), per row its
-// length, slot and terms. Not synchronised: reads may run together, writes need it to themselves.
+// One writer at a time calls the members of Bm25Index; it changes nothing that an earlier state can
+// see. The owner publishes `state()` when a change is complete (all of a batch at once) and then
+// calls `published()`, which lets go of what the new state no longer needs. Searching is free
+// functions over a state, from any thread, without locks (bm25_search.cpp).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-namespace spector {
+#include "base/epoch.hpp"
+#include "lexical/head.hpp"
+#include "lexical/segment.hpp"
 
-struct TermCount {
-  std::uint32_t term;
-  std::uint32_t count;  // > 0
-};
+namespace spector {
 
 // A query term; a term that is given twice counts twice (BM25-1).
 struct QueryTerm {
@@ -49,6 +52,7 @@ struct Bm25Stats {
   std::uint64_t postings;
   std::uint64_t dead_postings;
   std::uint64_t total_length;
+  std::uint64_t segments;
   std::uint64_t bytes;
 };
 
@@ -59,90 +63,112 @@ class SlotSet {
   [[nodiscard]] bool contains(std::uint32_t slot) const noexcept {
     return slot / 64 < words_.size() && (words_[slot / 64] >> (slot % 64) & 1) != 0;
   }
+  // How many, and the slots in ascending order.
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+  [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept { return slots_; }
 
  private:
   std::vector<std::uint64_t> words_;
+  std::vector<std::uint32_t> slots_;
 };
+
+struct Bm25State {
+  std::vector<const Segment*> segments;
+  const Head* head = nullptr;
+  std::uint32_t head_rows = 0;
+  StateNumber number = 0;
+  std::uint64_t n_documents = 0;
+  std::uint64_t total_length = 0;
+  double k1 = 0;
+  double b = 0;
+};
+
+// Live documents with the term.
+[[nodiscard]] std::uint32_t document_frequency(const Bm25State& state, const EpochDomain::Pin& pin,
+                                               std::uint32_t term) noexcept;
+
+// The k best documents with score > 0, best first, equal scores by slot (GEN-4). `allow`: only
+// these slots, null for all. k >= 1; no allocation grows with k beyond the number of documents.
+[[nodiscard]] std::vector<Hit> search(const Bm25State& state, const EpochDomain::Pin& pin,
+                                      std::span<const QueryTerm> query, std::size_t k,
+                                      const SlotSet* allow = nullptr);
+
+// The terms of `query` that the document has, in the order they are added up. Empty for an unknown
+// slot.
+[[nodiscard]] std::vector<TermScore> explain(const Bm25State& state, const EpochDomain::Pin& pin,
+                                             std::span<const QueryTerm> query, std::uint32_t slot);
+
+[[nodiscard]] bool contains(const Bm25State& state, const EpochDomain::Pin& pin,
+                            std::uint32_t slot) noexcept;
 
 class Bm25Index {
  public:
   // Throws std::invalid_argument unless k1 is in [0,3] and b in [0,1] (BM25-3).
-  Bm25Index(double k1, double b);
+  Bm25Index(double k1, double b, EpochDomain& epochs);
 
-  // Adds a document or replaces it entirely. `terms` are distinct. On an exception (memory, or
-  // Capacity past 2^32-2 rows) nothing has changed.
+  // Adds a document or replaces it entirely. `terms` are distinct and ascend. On an exception
+  // (memory, or Capacity) nothing has changed.
   void put(std::uint32_t slot, std::span<const TermCount> terms, std::uint32_t length);
 
   // True if the document existed.
   bool erase(std::uint32_t slot);
 
-  // More than a quarter of the postings are dead (IDX-2), or more rows than live documents.
-  [[nodiscard]] bool wasteful() const noexcept;
+  // Everything put and erased so far. To be published before the next change.
+  [[nodiscard]] Bm25State state();
 
-  // Drops dead rows and the terms that no live document has. Scores do not change. `numbers` is
-  // what `compact_numbers` gave: the new number of each term, kDropped for those that go; the owner
-  // renames its terms by it. On an exception nothing has changed.
+  // The last `state()` is what readers get from now on.
+  void published() noexcept;
+
+  // Makes one segment without dead rows of everything. `numbers`, if given, renames the terms:
+  // numbers[t] is the new number of term t, ascending with t, kDropped for a term without live
+  // documents; the owner publishes its own renaming together with the state.
   static constexpr std::uint32_t kDropped = 0xffffffffU;
+  void compact(std::span<const std::uint32_t> numbers = {});
+
+  // A renaming that drops the terms without live documents.
   [[nodiscard]] std::vector<std::uint32_t> compact_numbers() const;
-  void compact(std::span<const std::uint32_t> numbers);
 
-  // The k best documents with score > 0, best first, equal scores by slot (GEN-4). `allow`: only
-  // these slots, null for all. k >= 1; no allocation grows with k beyond the number of documents.
-  [[nodiscard]] std::vector<Hit> search(std::span<const QueryTerm> query, std::size_t k,
-                                        const SlotSet* allow = nullptr) const;
-
-  // The terms of `query` that the document has, in the order they were added up. Empty for an
-  // unknown slot.
-  [[nodiscard]] std::vector<TermScore> explain(std::span<const QueryTerm> query,
-                                               std::uint32_t slot) const;
-
-  [[nodiscard]] bool contains(std::uint32_t slot) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return n_documents_; }
-  [[nodiscard]] std::uint32_t document_frequency(std::uint32_t term) const noexcept {
-    return term < terms_.size() ? terms_[term].live : 0;
-  }
+  [[nodiscard]] std::uint64_t n_terms() const noexcept { return n_terms_; }
   [[nodiscard]] Bm25Stats stats() const noexcept;
-  [[nodiscard]] double k1() const noexcept { return k1_; }
-  [[nodiscard]] double b() const noexcept { return b_; }
 
  private:
-  static constexpr std::uint32_t kNoRow = 0xffffffffU;
+  using Owned = std::vector<std::unique_ptr<Segment>>;
 
-  struct Postings {
-    std::vector<std::uint32_t> rows;
-    std::vector<std::uint32_t> frequencies;
-    std::uint32_t live = 0;  // document frequency
+  struct Place {
+    Segment* segment;  // null: in the head
+    std::uint32_t row;
   };
-  // What turns a term into contributions under the present statistics.
-  struct Weights {
-    double idf;
-    float weight;
-  };
+  // Where the live row of a slot is; row is Segment::kNone if there is none.
+  [[nodiscard]] Place find(std::uint32_t slot) const noexcept;
+  void reserve_kill(const Place& place);  // after it, `kill` cannot fail
+  void kill(const Place& place) noexcept;
+  [[nodiscard]] double average_length() const noexcept;
 
-  [[nodiscard]] Weights weights(const QueryTerm& term) const noexcept;
-  // c0 and c1 of kernels::Bm25Postings.
-  [[nodiscard]] std::pair<float, float> length_norm() const noexcept;
-  // Query terms with live documents, duplicates joined, in order of first appearance.
-  [[nodiscard]] std::vector<QueryTerm> known_terms(std::span<const QueryTerm> query) const;
-  void kill(std::uint32_t row) noexcept;
+  // A segment of the live rows of `segments` and, if asked for, of the head.
+  [[nodiscard]] std::unique_ptr<Segment> merge(std::span<Segment* const> segments, bool with_head,
+                                               std::span<const std::uint32_t> numbers) const;
+  // Replaces segments (and the head) by their merge.
+  void replace(const std::vector<Segment*>& segments, bool with_head,
+               std::span<const std::uint32_t> numbers = {});
+  void renew_head();  // the live rows of the head in a new one
+  // Seals, merges and reclaims where that is due (IDX-2).
+  void tidy();
 
   double k1_;
   double b_;
-  std::vector<Postings> terms_;
-  // Per row.
-  std::vector<std::uint32_t> lengths_;
-  std::vector<std::uint32_t> slots_;
-  std::vector<std::uint64_t> term_ends_{0};  // row r has row_terms_[term_ends_[r], term_ends_[r+1])
-  std::vector<std::uint32_t> row_terms_;
-  std::vector<bool> dead_;
-  // Per slot.
-  std::vector<std::uint32_t> row_of_slot_;
+  EpochDomain& epochs_;
+  std::unique_ptr<Head> head_;
+  Owned segments_;
+  // Replaced, but still part of the published state.
+  std::vector<std::unique_ptr<Head>> old_heads_;
+  Owned old_segments_;
 
+  StateNumber number_ = 0;           // of the state that the next `state()` will be
+  std::vector<std::uint32_t> live_;  // by term: document frequency
   std::uint64_t n_documents_ = 0;
   std::uint64_t total_length_ = 0;
   std::uint64_t n_terms_ = 0;  // with live > 0
-  std::uint64_t n_postings_ = 0;
-  std::uint64_t n_dead_postings_ = 0;
 };
 
 }  // namespace spector

@@ -1,21 +1,28 @@
 // External ids of documents and their rows: numbers in order of first insertion, never used again
-// after a removal. Thread-safe; readers run together.
+// after a removal. Any thread may call; `find`, `ids` and `size` take no lock, writers wait for
+// each other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/fair_mutex.hpp"
+#include "base/chunked_array.hpp"
+#include "base/epoch.hpp"
 #include "base/string_table.hpp"
 
 namespace spector {
 
 class RowTable {
  public:
+  RowTable();
+
   // The row of each id, a new one for an id that has none. Equal ids get equal rows.
   std::vector<std::uint32_t> assign(std::span<const std::string_view> ids);
 
@@ -28,17 +35,28 @@ class RowTable {
   [[nodiscard]] std::vector<std::optional<std::string>> ids(
       std::span<const std::int64_t> rows) const;
 
-  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
   static constexpr std::uint32_t kNone = StringTable::kNone;
+  using Column = ChunkedArray<std::atomic<std::uint32_t>>;
 
-  FairMutex mutex_;
-  StringTable keys_;
-  std::vector<std::uint32_t> row_of_key_;  // kNone: removed
-  std::vector<std::uint32_t> key_of_row_;
-  std::size_t size_ = 0;
+  // Replaced as a whole when most of its strings are of removed ids.
+  struct Table {
+    explicit Table(EpochDomain& epochs) : keys(epochs) {}
+    StringTable keys;
+    Column row_of_key;  // kNone: removed; written before the key can be found
+    Column key_of_row;
+  };
+
+  [[nodiscard]] std::unique_ptr<Table> without_removed() const;
+
+  mutable EpochDomain epochs_;  // outlives all that follows
+  mutable std::mutex writer_;
+  Table* own_;  // the published table, for the writer
+  Published<Table> table_;
+  std::atomic<std::size_t> size_{0};
 };
 
 }  // namespace spector

@@ -1,7 +1,7 @@
 #include "lexical/text_index.hpp"
 
 #include <algorithm>
-#include <exception>
+#include <new>
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
@@ -24,13 +24,19 @@ void AnalysedBatch::add(const TokenStream& stream) {
   }
 }
 
+TextIndex::TextIndex(double k1, double b, bool stemming, bool stop_words)
+    : stop_words_(stop_words),
+      vocabulary_(std::make_unique<Vocabulary>(stemming, epochs_)),
+      index_(k1, b, epochs_),
+      view_(std::make_unique<const View>(View{vocabulary_.get(), index_.state()})) {}
+
 OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
                                         const AnalysedBatch& batch, const Stems& stems) {
-  const auto lock = mutex_.write();
+  const std::scoped_lock lock(writer_);
   NeedStems need;
   for (std::uint32_t word = 0; word < batch.words_.size(); ++word) {
     const std::string_view text = batch.words_[word];
-    if (vocabulary_.needs_stem(text, true) && !stems.contains(std::string(text))) {
+    if (vocabulary_->needs_stem(text, true) && !stems.contains(std::string(text))) {
       need.words.emplace_back(text);
     }
   }
@@ -39,96 +45,122 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
   std::vector<std::uint32_t> word_terms(batch.words_.size());
   std::vector<std::uint32_t> exact_terms(batch.exact_.size());
   for (std::uint32_t i = 0; i < word_terms.size(); ++i) {
-    word_terms[i] = vocabulary_.intern(batch.words_[i], true, stems);
+    word_terms[i] = vocabulary_->intern(batch.words_[i], true, stems);
   }
   for (std::uint32_t i = 0; i < exact_terms.size(); ++i) {
-    exact_terms[i] = vocabulary_.intern(batch.exact_[i], false, stems);
+    exact_terms[i] = vocabulary_->intern(batch.exact_[i], false, stems);
   }
-
-  std::vector<std::uint32_t> occurrences;  // the document's terms, one entry per position
-  std::vector<TermCount> counts;
-  for (std::size_t document = 0; document < batch.size(); ++document) {
-    const std::uint64_t begin = batch.document_begins_[document];
-    const std::uint64_t end =
-        document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
-    occurrences.clear();
-    std::uint32_t length = 0;
-    std::size_t compound = 0;  // where the terms of the present compound begin
-    const auto close_compound = [&] {
-      // A position counts a term once, whatever number of its parts have that stem (TOK-9).
-      const auto first = occurrences.begin() + static_cast<std::ptrdiff_t>(compound);
-      if (occurrences.end() - first < 2) return;
-      std::sort(first, occurrences.end());
-      occurrences.erase(std::unique(first, occurrences.end()), occurrences.end());
-    };
-    for (std::uint64_t i = begin; i < end; ++i) {
-      const std::uint32_t token = batch.tokens_[i];
-      if ((token & AnalysedBatch::kFirst) != 0) {
-        close_compound();
-        compound = occurrences.size();
-        ++length;
-      }
-      const std::uint32_t number = (token & ~AnalysedBatch::kFirst) >> 1;
-      occurrences.push_back((token & 1) != 0 ? word_terms[number] : exact_terms[number]);
+  try {
+    for (std::size_t document = 0; document < batch.size(); ++document) {
+      const std::uint64_t begin = batch.document_begins_[document];
+      const std::uint64_t end =
+          document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
+      put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin),
+                   word_terms, exact_terms);
     }
-    close_compound();
-    std::sort(occurrences.begin(), occurrences.end());
-    counts.clear();
-    for (const std::uint32_t term : occurrences) {
-      if (!counts.empty() && counts.back().term == term) {
-        ++counts.back().count;
-      } else {
-        counts.push_back({term, 1});
-      }
-    }
-    index_.put(slots[document], counts, length);
+  } catch (...) {
+    publish();  // the documents before
+    throw;
   }
-  compact_if_wasteful();
+  drop_unused_terms();
+  publish();
   return batch.size();
 }
 
+void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,
+                             std::span<const std::uint32_t> word_terms,
+                             std::span<const std::uint32_t> exact_terms) {
+  occurrences_.clear();
+  std::uint32_t length = 0;
+  std::size_t compound = 0;  // where the terms of the present compound begin
+  const auto close_compound = [&] {
+    // A position counts a term once, whatever number of its parts have that stem (TOK-9).
+    const auto first = occurrences_.begin() + static_cast<std::ptrdiff_t>(compound);
+    if (occurrences_.end() - first < 2) return;
+    std::sort(first, occurrences_.end());
+    occurrences_.erase(std::unique(first, occurrences_.end()), occurrences_.end());
+  };
+  for (const std::uint32_t token : tokens) {
+    if ((token & AnalysedBatch::kFirst) != 0) {
+      close_compound();
+      compound = occurrences_.size();
+      ++length;
+    }
+    const std::uint32_t number = (token & ~AnalysedBatch::kFirst) >> 1;
+    occurrences_.push_back((token & 1) != 0 ? word_terms[number] : exact_terms[number]);
+  }
+  close_compound();
+  std::sort(occurrences_.begin(), occurrences_.end());
+  counts_.clear();
+  for (const std::uint32_t term : occurrences_) {
+    if (!counts_.empty() && counts_.back().term == term) {
+      ++counts_.back().count;
+    } else {
+      counts_.push_back({term, 1});
+    }
+  }
+  index_.put(slot, counts_, length);
+}
+
 std::size_t TextIndex::erase(std::span<const std::uint32_t> slots) {
-  const auto lock = mutex_.write();
+  const std::scoped_lock lock(writer_);
   std::size_t erased = 0;
   for (const std::uint32_t slot : slots) erased += index_.erase(slot) ? 1 : 0;
-  compact_if_wasteful();
+  if (erased > 0) {
+    drop_unused_terms();
+    publish();
+  }
   return erased;
 }
 
 void TextIndex::compact() {
-  const auto lock = mutex_.write();
-  compact_unlocked();
+  const std::scoped_lock lock(writer_);
+  compact_unpublished();
+  publish();
 }
 
-void TextIndex::compact_unlocked() {
+void TextIndex::compact_unpublished() {
   const std::vector<std::uint32_t> numbers = index_.compact_numbers();
-  Vocabulary vocabulary = vocabulary_.renumbered(numbers, Bm25Index::kDropped);
+  std::unique_ptr<Vocabulary> vocabulary = vocabulary_->renumbered(numbers, Bm25Index::kDropped);
   index_.compact(numbers);
-  vocabulary_ = std::move(vocabulary);
+  vocabulary_.swap(vocabulary);
+  old_vocabulary_ = std::move(vocabulary);
 }
 
-void TextIndex::compact_if_wasteful() noexcept {
-  if (!index_.wasteful()) return;
+void TextIndex::drop_unused_terms() {
+  if (vocabulary_->size() <= 2 * index_.n_terms() + 1024) return;
   try {
-    compact_unlocked();
-  } catch (const std::exception&) {
-    // Out of memory: the index is whole as it is, and a later change tries again.
+    compact_unpublished();
+  } catch (const std::bad_alloc&) {
+    // The index is whole as it is; a later change tries again.
     return;
   }
 }
 
-std::vector<std::string> TextIndex::missing(const TokenStream& stream, const Stems& stems) const {
+void TextIndex::publish() {
+  epochs_.reserve(1);
+  view_.publish(std::make_unique<const View>(View{vocabulary_.get(), index_.state()}), epochs_);
+  index_.published();
+  if (old_vocabulary_) {
+    const std::size_t bytes = old_vocabulary_->memory_bytes();
+    epochs_.retire(std::move(old_vocabulary_), bytes);
+  }
+}
+
+std::vector<std::string> TextIndex::missing(const Vocabulary& vocabulary, const TokenStream& stream,
+                                            const Stems& stems) {
   std::vector<std::string> words;
   for (const Token& token : stream.tokens) {
     const std::string_view text = stream.text(token);
-    if (vocabulary_.needs_stem(text, token.word) && !stems.contains(std::string(text))) {
+    if (vocabulary.needs_stem(text, token.word) && !stems.contains(std::string(text))) {
       words.emplace_back(text);
     }
   }
   return words;
 }
 
-std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems& stems) const {
+std::vector<QueryTerm> TextIndex::resolve(const View& view, const EpochDomain::Pin& pin,
+                                          const TokenStream& query, const Stems& stems) const {
   constexpr double kPartWeight = 0.25;
   // Other spellings of a name come after every text that has it as it was asked for: even one a
   // thousand times as long as the average scores higher.
@@ -145,7 +177,7 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
     if (!known) terms.push_back({term, weight});
   };
   const auto find = [&](const Token& token) {
-    return vocabulary_.find(query.text(token), token.word, stems);
+    return view.vocabulary->find(query.text(token), token.word, stems, pin);
   };
 
   const auto ignored = [&](const Token& token) { return token.stop && stop_words_; };
@@ -170,7 +202,7 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
       continue;
     }
     const std::uint32_t exact = find(whole);
-    const bool known = exact != Vocabulary::kNone && index_.document_frequency(exact) > 0;
+    const bool known = exact != Vocabulary::kNone && document_frequency(view.bm25, pin, exact) > 0;
     if (compound.whole_only) {
       add(exact, 1.0);
       continue;
@@ -193,51 +225,62 @@ std::vector<QueryTerm> TextIndex::resolve(const TokenStream& query, const Stems&
 
 OrNeedStems<std::vector<Hit>> TextIndex::search(const TokenStream& query, const Stems& stems,
                                                 std::size_t k, const SlotSet* allow) const {
-  const auto lock = mutex_.read();
-  if (auto words = missing(query, stems); !words.empty()) return NeedStems{std::move(words)};
-  return index_.search(resolve(query, stems), k, allow);
+  const EpochDomain::Pin pin = epochs_.pin();
+  const View& view = view_.get(pin);
+  if (auto words = missing(*view.vocabulary, query, stems); !words.empty()) {
+    return NeedStems{std::move(words)};
+  }
+  return spector::search(view.bm25, pin, resolve(view, pin, query, stems), k, allow);
 }
 
 OrNeedStems<std::vector<std::vector<Hit>>> TextIndex::search_many(
     std::span<const TokenStream> queries, const Stems& stems, std::size_t k,
     std::size_t threads) const {
-  const auto lock = mutex_.read();
+  const EpochDomain::Pin pin = epochs_.pin();
+  const View& view = view_.get(pin);
   NeedStems need;
   for (const TokenStream& query : queries) {
-    for (std::string& word : missing(query, stems)) need.words.push_back(std::move(word));
+    for (std::string& word : missing(*view.vocabulary, query, stems)) {
+      need.words.push_back(std::move(word));
+    }
   }
   if (!need.words.empty()) return need;
   std::vector<std::vector<Hit>> hits(queries.size());
-  parallel_for(queries.size(), threads,
-               [&](std::size_t i) { hits[i] = index_.search(resolve(queries[i], stems), k); });
+  parallel_for(queries.size(), threads, [&](std::size_t i) {
+    hits[i] = spector::search(view.bm25, pin, resolve(view, pin, queries[i], stems), k);
+  });
   return hits;
 }
 
 OrNeedStems<std::vector<TextTermScore>> TextIndex::explain(const TokenStream& query,
                                                            const Stems& stems,
                                                            std::uint32_t slot) const {
-  const auto lock = mutex_.read();
-  if (auto words = missing(query, stems); !words.empty()) return NeedStems{std::move(words)};
+  const EpochDomain::Pin pin = epochs_.pin();
+  const View& view = view_.get(pin);
+  if (auto words = missing(*view.vocabulary, query, stems); !words.empty()) {
+    return NeedStems{std::move(words)};
+  }
   std::vector<TextTermScore> scores;
-  for (const TermScore& score : index_.explain(resolve(query, stems), slot)) {
-    scores.push_back({std::string(vocabulary_.term(score.term)), score});
+  for (const TermScore& score :
+       spector::explain(view.bm25, pin, resolve(view, pin, query, stems), slot)) {
+    scores.push_back({std::string(view.vocabulary->term(score.term)), score});
   }
   return scores;
 }
 
 bool TextIndex::contains(std::uint32_t slot) const {
-  const auto lock = mutex_.read();
-  return index_.contains(slot);
+  const EpochDomain::Pin pin = epochs_.pin();
+  return spector::contains(view_.get(pin).bm25, pin, slot);
 }
 
 std::size_t TextIndex::size() const {
-  const auto lock = mutex_.read();
-  return index_.size();
+  const EpochDomain::Pin pin = epochs_.pin();
+  return view_.get(pin).bm25.n_documents;
 }
 
 TextIndexStats TextIndex::stats() const {
-  const auto lock = mutex_.read();
-  return {index_.stats(), vocabulary_.memory_bytes()};
+  const std::scoped_lock lock(writer_);
+  return {index_.stats(), vocabulary_->memory_bytes()};
 }
 
 }  // namespace spector

@@ -1,18 +1,23 @@
-// BM25 over texts: the analyzer, a vocabulary and a Bm25Index under one lock.
+// BM25 over texts: the analyzer, a vocabulary and a Bm25Index behind one published view.
 //
 // Stems come from outside (the stemmer is Python's), so an operation that meets words it has never
 // seen changes nothing and answers NeedStems; the caller gets their stems and asks again. No lock
-// is held meanwhile. All members may be called from any thread: readers run together, a writer has
-// the index to itself while it applies a batch that was analysed before.
+// is held meanwhile.
+//
+// All members may be called from any thread. `search`, `search_many`, `explain`, `contains` and
+// `size` take no lock and never wait (IDX-5): they pin an epoch and read the view that was
+// published last, in which a batch is there entirely or not at all. Writers wait for each other.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "base/fair_mutex.hpp"
+#include "base/epoch.hpp"
 #include "base/string_table.hpp"
 #include "lexical/analyzer.hpp"
 #include "lexical/bm25_index.hpp"
@@ -61,8 +66,7 @@ struct TextIndexStats {
 class TextIndex {
  public:
   // `stop_words`: a query ignores tokens marked as function words (TOK-8).
-  TextIndex(double k1, double b, bool stemming, bool stop_words)
-      : stop_words_(stop_words), vocabulary_(stemming), index_(k1, b) {}
+  TextIndex(double k1, double b, bool stemming, bool stop_words);
 
   // Documents of `batch` under `slots` (as many), each replacing what the slot held; of equal slots
   // the last wins. Returns how many were put; an exception (memory) leaves a prefix of them.
@@ -90,17 +94,35 @@ class TextIndex {
   [[nodiscard]] TextIndexStats stats() const;
 
  private:
-  [[nodiscard]] std::vector<std::string> missing(const TokenStream& stream,
-                                                 const Stems& stems) const;
+  struct View {
+    const Vocabulary* vocabulary;
+    Bm25State bm25;
+  };
+
+  [[nodiscard]] static std::vector<std::string> missing(const Vocabulary& vocabulary,
+                                                        const TokenStream& stream,
+                                                        const Stems& stems);
   // Query terms and weights by TOK-4, TOK-8 and TOK-12.
-  [[nodiscard]] std::vector<QueryTerm> resolve(const TokenStream& query, const Stems& stems) const;
-  void compact_unlocked();
-  void compact_if_wasteful() noexcept;
+  [[nodiscard]] std::vector<QueryTerm> resolve(const View& view, const EpochDomain::Pin& pin,
+                                               const TokenStream& query, const Stems& stems) const;
+  // The rest needs writer_.
+  void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,
+                    std::span<const std::uint32_t> word_terms,
+                    std::span<const std::uint32_t> exact_terms);
+  void compact_unpublished();
+  void drop_unused_terms();  // once most of the vocabulary has no document any more
+  void publish();
 
   const bool stop_words_;
-  FairMutex mutex_;
-  Vocabulary vocabulary_;
+  mutable EpochDomain epochs_;  // outlives all that follows
+  mutable std::mutex writer_;
+  std::unique_ptr<Vocabulary> vocabulary_;
   Bm25Index index_;
+  std::unique_ptr<Vocabulary> old_vocabulary_;  // of the published view
+  Published<View> view_;
+  // Scratch of put_document.
+  std::vector<std::uint32_t> occurrences_;
+  std::vector<TermCount> counts_;
 };
 
 }  // namespace spector

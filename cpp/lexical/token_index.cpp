@@ -1,107 +1,124 @@
 #include "lexical/token_index.hpp"
 
 #include <algorithm>
-#include <exception>
+#include <utility>
 
 #include "base/parallel.hpp"
 
 namespace spector {
 
+TokenIndex::TokenIndex(double k1, double b)
+    : terms_(std::make_unique<U32Map>(epochs_)),
+      index_(k1, b, epochs_),
+      view_(std::make_unique<const View>(View{terms_.get(), index_.state()})) {}
+
 void TokenIndex::put(std::span<const std::uint32_t> slots, const TokenLists& documents) {
-  const auto lock = mutex_.write();
-  std::vector<std::uint32_t> tokens;
-  std::vector<TermCount> counts;
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    tokens.assign(documents[i].begin(), documents[i].end());
-    std::sort(tokens.begin(), tokens.end());
-    counts.clear();
-    for (std::size_t at = 0; at < tokens.size();) {
-      const std::size_t begin = at;
-      while (at < tokens.size() && tokens[at] == tokens[begin]) ++at;
-      const std::uint32_t term = terms_.insert(tokens[begin], n_numbers_);
-      n_numbers_ += term == n_numbers_ ? 1 : 0;
-      counts.push_back({term, static_cast<std::uint32_t>(at - begin)});
-    }
-    index_.put(slots[i], counts, static_cast<std::uint32_t>(tokens.size()));
+  const std::scoped_lock lock(writer_);
+  try {
+    for (std::size_t i = 0; i < documents.size(); ++i) put_document(slots[i], documents[i]);
+  } catch (...) {
+    publish();  // the documents before
+    throw;
   }
-  compact_if_wasteful();
+  publish();
+}
+
+void TokenIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens) {
+  tokens_.clear();
+  for (const std::uint32_t token : tokens) {
+    tokens_.push_back(terms_->insert(token, static_cast<std::uint32_t>(terms_->size())));
+  }
+  std::sort(tokens_.begin(), tokens_.end());
+  counts_.clear();
+  for (const std::uint32_t term : tokens_) {
+    if (!counts_.empty() && counts_.back().term == term) {
+      ++counts_.back().count;
+    } else {
+      counts_.push_back({term, 1});
+    }
+  }
+  index_.put(slot, counts_, static_cast<std::uint32_t>(tokens.size()));
 }
 
 std::size_t TokenIndex::erase(std::span<const std::uint32_t> slots) {
-  const auto lock = mutex_.write();
+  const std::scoped_lock lock(writer_);
   std::size_t erased = 0;
   for (const std::uint32_t slot : slots) erased += index_.erase(slot) ? 1 : 0;
-  compact_if_wasteful();
+  if (erased > 0) publish();
   return erased;
 }
 
 void TokenIndex::compact() {
-  const auto lock = mutex_.write();
-  compact_unlocked();
+  const std::scoped_lock lock(writer_);
+  compact_unpublished();
+  publish();
 }
 
-void TokenIndex::compact_unlocked() {
+void TokenIndex::compact_unpublished() {
   const std::vector<std::uint32_t> numbers = index_.compact_numbers();
-  U32Map terms;
-  std::uint32_t n_numbers = 0;
-  terms_.for_each([&](std::uint32_t token, std::uint32_t term) {
-    if (term >= numbers.size() || numbers[term] == Bm25Index::kDropped) return;
-    terms.insert(token, numbers[term]);
-    ++n_numbers;
+  auto terms = std::make_unique<U32Map>(epochs_);
+  terms_->for_each([&](std::uint32_t token, std::uint32_t term) {
+    if (term < numbers.size() && numbers[term] != Bm25Index::kDropped) {
+      terms->insert(token, numbers[term]);
+    }
   });
   index_.compact(numbers);
-  terms_ = std::move(terms);
-  n_numbers_ = n_numbers;
+  terms_.swap(terms);
+  old_terms_ = std::move(terms);
 }
 
-void TokenIndex::compact_if_wasteful() noexcept {
-  if (!index_.wasteful()) return;
-  try {
-    compact_unlocked();
-  } catch (const std::exception&) {
-    // Out of memory: the index is whole as it is, and a later change tries again.
-    return;
+void TokenIndex::publish() {
+  epochs_.reserve(1);
+  view_.publish(std::make_unique<const View>(View{terms_.get(), index_.state()}), epochs_);
+  index_.published();
+  if (old_terms_) {
+    const std::size_t bytes = old_terms_->memory_bytes();
+    epochs_.retire(std::move(old_terms_), bytes);
   }
 }
 
-std::vector<QueryTerm> TokenIndex::resolve(std::span<const std::uint32_t> query) const {
+std::vector<QueryTerm> TokenIndex::resolve(const View& view, std::span<const std::uint32_t> query) {
   std::vector<QueryTerm> terms;
   terms.reserve(query.size());
   for (const std::uint32_t token : query) {
-    const std::uint32_t term = terms_.find(token);
+    const std::uint32_t term = view.terms->find(token);
     if (term != U32Map::kNone) terms.push_back({term, 1.0});
   }
   return terms;
 }
 
-std::vector<Hit> TokenIndex::search(std::span<const std::uint32_t> query, std::size_t k) const {
-  const auto lock = mutex_.read();
-  return index_.search(resolve(query), k);
+std::vector<Hit> TokenIndex::search(std::span<const std::uint32_t> query, std::size_t k,
+                                    const SlotSet* allow) const {
+  const EpochDomain::Pin pin = epochs_.pin();
+  const View& view = view_.get(pin);
+  return spector::search(view.bm25, pin, resolve(view, query), k, allow);
 }
 
 std::vector<std::vector<Hit>> TokenIndex::search_many(const TokenLists& queries, std::size_t k,
                                                       std::size_t threads) const {
-  const auto lock = mutex_.read();
+  const EpochDomain::Pin pin = epochs_.pin();
+  const View& view = view_.get(pin);
   std::vector<std::vector<Hit>> hits(queries.size());
-  parallel_for(queries.size(), threads,
-               [&](std::size_t i) { hits[i] = index_.search(resolve(queries[i]), k); });
+  parallel_for(queries.size(), threads, [&](std::size_t i) {
+    hits[i] = spector::search(view.bm25, pin, resolve(view, queries[i]), k);
+  });
   return hits;
 }
 
 bool TokenIndex::contains(std::uint32_t slot) const {
-  const auto lock = mutex_.read();
-  return index_.contains(slot);
+  const EpochDomain::Pin pin = epochs_.pin();
+  return spector::contains(view_.get(pin).bm25, pin, slot);
 }
 
 std::size_t TokenIndex::size() const {
-  const auto lock = mutex_.read();
-  return index_.size();
+  const EpochDomain::Pin pin = epochs_.pin();
+  return view_.get(pin).bm25.n_documents;
 }
 
 Bm25Stats TokenIndex::stats() const {
-  const auto lock = mutex_.read();
+  const std::scoped_lock lock(writer_);
   Bm25Stats stats = index_.stats();
-  stats.bytes += terms_.memory_bytes();
+  stats.bytes += terms_->memory_bytes();
   return stats;
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
-#include "base/fair_mutex.hpp"
+#include "base/epoch.hpp"
 #include "base/u32_map.hpp"
 #include "lexical/bm25_index.hpp"
 
@@ -26,12 +28,13 @@ struct TokenLists {
 
 class TokenIndex {
  public:
-  TokenIndex(double k1, double b) : index_(k1, b) {}
+  TokenIndex(double k1, double b);
 
   void put(std::span<const std::uint32_t> slots, const TokenLists& documents);
   std::size_t erase(std::span<const std::uint32_t> slots);
 
-  [[nodiscard]] std::vector<Hit> search(std::span<const std::uint32_t> query, std::size_t k) const;
+  [[nodiscard]] std::vector<Hit> search(std::span<const std::uint32_t> query, std::size_t k,
+                                        const SlotSet* allow = nullptr) const;
   [[nodiscard]] std::vector<std::vector<Hit>> search_many(const TokenLists& queries, std::size_t k,
                                                           std::size_t threads) const;
 
@@ -41,14 +44,27 @@ class TokenIndex {
   [[nodiscard]] Bm25Stats stats() const;
 
  private:
-  [[nodiscard]] std::vector<QueryTerm> resolve(std::span<const std::uint32_t> query) const;
-  void compact_unlocked();
-  void compact_if_wasteful() noexcept;
+  struct View {
+    const U32Map* terms;  // token id -> term number
+    Bm25State bm25;
+  };
 
-  FairMutex mutex_;
-  U32Map terms_;  // token id -> term number
-  std::uint32_t n_numbers_ = 0;
+  [[nodiscard]] static std::vector<QueryTerm> resolve(const View& view,
+                                                      std::span<const std::uint32_t> query);
+  // The rest needs writer_.
+  void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens);
+  void compact_unpublished();
+  void publish();
+
+  mutable EpochDomain epochs_;  // outlives all that follows
+  mutable std::mutex writer_;
+  std::unique_ptr<U32Map> terms_;
   Bm25Index index_;
+  std::unique_ptr<U32Map> old_terms_;  // of the published view
+  Published<View> view_;
+  // Scratch of put_document.
+  std::vector<std::uint32_t> tokens_;
+  std::vector<TermCount> counts_;
 };
 
 }  // namespace spector

@@ -2,16 +2,19 @@
 //
 // A token is looked up as it stands, or, if it is a `word` and stems are in use, as its stem; the
 // table of words remembers the stem of each word seen, so that the stemmer runs once per new word
-// (AM-1). Words and terms have separate numberings. Reads may run together.
+// (AM-1). Words and terms have separate numberings. Readers under a Pin run beside one writer
+// (`intern`, `renumbered`).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
+#include "base/append_array.hpp"
+#include "base/epoch.hpp"
 #include "base/string_table.hpp"
 
 namespace spector {
@@ -24,7 +27,8 @@ class Vocabulary {
   static constexpr std::uint32_t kNone = StringTable::kNone;
 
   // `stemming`: words become their stems; else they are terms as they stand.
-  explicit Vocabulary(bool stemming) : stemming_(stemming) {}
+  Vocabulary(bool stemming, EpochDomain& epochs)
+      : epochs_(epochs), stemming_(stemming), terms_(epochs), words_(epochs) {}
 
   [[nodiscard]] bool stemming() const noexcept { return stemming_; }
 
@@ -34,10 +38,8 @@ class Vocabulary {
   }
 
   // The term's number or kNone. `stems` must hold the stem where `needs_stem`.
-  [[nodiscard]] std::uint32_t find(std::string_view text, bool word, const Stems& stems) const;
-
-  // The same, entering what is new.
-  std::uint32_t intern(std::string_view text, bool word, const Stems& stems);
+  [[nodiscard]] std::uint32_t find(std::string_view text, bool word, const Stems& stems,
+                                   const EpochDomain::Pin& pin) const;
 
   [[nodiscard]] std::string_view term(std::uint32_t number) const noexcept {
     return terms_[number];
@@ -45,15 +47,20 @@ class Vocabulary {
   [[nodiscard]] std::size_t size() const noexcept { return terms_.size(); }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-  // A copy in which term t has number numbers[t]; `dropped` ones and their words are left out.
-  [[nodiscard]] Vocabulary renumbered(std::span<const std::uint32_t> numbers,
-                                      std::uint32_t dropped) const;
+  // Writer: the term's number, a new one for what is new.
+  std::uint32_t intern(std::string_view text, bool word, const Stems& stems);
+
+  // Writer: a copy in which term t has number numbers[t], which ascend; `dropped` ones and their
+  // words are left out.
+  [[nodiscard]] std::unique_ptr<Vocabulary> renumbered(std::span<const std::uint32_t> numbers,
+                                                       std::uint32_t dropped) const;
 
  private:
+  EpochDomain& epochs_;
   bool stemming_;
   StringTable terms_;
   StringTable words_;
-  std::vector<std::uint32_t> word_terms_;  // by word number
+  AppendArray<std::uint32_t> word_terms_;  // by word number; written before the word can be found
 };
 
 }  // namespace spector

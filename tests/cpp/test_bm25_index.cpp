@@ -4,13 +4,11 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/dispatch.hpp"
 #include "lexical/bm25_index.hpp"
 #include "lexical/row_table.hpp"
-#include "lexical/token_index.hpp"
 #include "random.hpp"
 
 using namespace spector;  // NOLINT(google-build-using-namespace)
@@ -50,18 +48,50 @@ std::vector<std::pair<double, std::uint32_t>> brute_force(
   return hits;
 }
 
-void put(Bm25Index& index, std::uint32_t slot, const Document& document) {
-  std::vector<TermCount> counts;
-  for (const auto& [term, count] : document.counts) counts.push_back({term, count});
-  index.put(slot, counts, document.length);
-}
+// An index and the state that readers would have.
+struct Live {
+  EpochDomain epochs;
+  Bm25Index index;
+  Bm25State state;
+
+  Live(double k1, double b) : index(k1, b, epochs) { publish(); }
+  void publish() {
+    state = index.state();
+    index.published();
+  }
+  void put(std::uint32_t slot, const std::vector<TermCount>& terms, std::uint32_t length) {
+    index.put(slot, terms, length);
+    publish();
+  }
+  void put(std::uint32_t slot, const Document& document) {
+    std::vector<TermCount> counts;
+    for (const auto& [term, count] : document.counts) counts.push_back({term, count});
+    put(slot, counts, document.length);
+  }
+  bool erase(std::uint32_t slot) {
+    const bool erased = index.erase(slot);
+    publish();
+    return erased;
+  }
+  void compact() {
+    index.compact();
+    publish();
+  }
+  std::vector<Hit> search(const std::vector<QueryTerm>& query, std::size_t k,
+                          const SlotSet* allow = nullptr) const {
+    return spector::search(state, epochs.pin(), query, k, allow);
+  }
+  std::vector<TermScore> explain(const std::vector<QueryTerm>& query, std::uint32_t slot) const {
+    return spector::explain(state, epochs.pin(), query, slot);
+  }
+};
 
 }  // namespace
 
 TEST_CASE("IDX-1, IDX-2, BM25-1..6: any history scores as the live documents do") {
   for (const auto& [k1, b] : {std::pair{1.2, 0.75}, {0.0, 0.5}, {3.0, 0.0}, {0.9, 1.0}}) {
     Random random(static_cast<unsigned>(k1 * 10));
-    Bm25Index index(k1, b);
+    Live index(k1, b);
     std::map<std::uint32_t, Document> model;
     for (int step = 0; step < 1500; ++step) {
       const std::uint32_t slot = random() % 60;
@@ -71,20 +101,14 @@ TEST_CASE("IDX-1, IDX-2, BM25-1..6: any history scores as the live documents do"
         const auto n = random() % 12;
         for (unsigned i = 0; i < n; ++i) ++document.counts[random() % (1 + random() % 30)];
         for (const auto& [term, count] : document.counts) document.length += count;
-        put(index, slot, document);
+        index.put(slot, document);
         model[slot] = document;
       } else if (kind < 9) {
         CHECK(index.erase(slot) == (model.erase(slot) > 0));
       } else {
-        // Terms are renamed by a compaction: the identity here, as every term is re-put often
-        // enough only if none was dropped.
-        const auto numbers = index.compact_numbers();
-        if (std::none_of(numbers.begin(), numbers.end(),
-                         [](auto n) { return n == Bm25Index::kDropped; })) {
-          index.compact(numbers);
-        }
+        index.compact();
       }
-      REQUIRE(index.size() == model.size());
+      REQUIRE(index.index.size() == model.size());
       if (step % 10 != 0) continue;
       std::vector<QueryTerm> query;
       for (unsigned i = 0; i < 1 + random() % 5; ++i) query.push_back({random() % 32, 1.0});
@@ -111,12 +135,12 @@ TEST_CASE("IDX-1, IDX-2, BM25-1..6: any history scores as the live documents do"
 
 TEST_CASE("GEN-3: whole searches give equal bits on every instruction set, over many windows") {
   Random random(5);
-  Bm25Index index(1.2, 0.75);
+  Live index(1.2, 0.75);
   for (std::uint32_t slot = 0; slot < 3 * kernels::kWindow + 100; ++slot) {
     Document document;
     for (unsigned i = 0; i < 5; ++i) ++document.counts[random() % 50];
     document.length = 5;
-    put(index, slot, document);
+    index.put(slot, document);
     if (slot % 7 == 0) index.erase(slot / 2);
   }
   const std::vector<QueryTerm> query{{3, 1.0}, {9, 0.25}, {3, 1.0}, {40, 1.0}};
@@ -136,39 +160,168 @@ TEST_CASE("GEN-3: whole searches give equal bits on every instruction set, over 
   kernels::set_isa(before);
 }
 
-TEST_CASE("IDX-2: dead postings are found wasteful past a quarter, and compacting frees them") {
-  Bm25Index index(1.2, 0.75);
-  for (std::uint32_t slot = 0; slot < 100; ++slot) {
-    index.put(slot, std::vector<TermCount>{{slot, 1}, {100, 2}}, 3);
+TEST_CASE("IDX-2: dead postings never outweigh a quarter, in the head and in segments") {
+  Live index(1.2, 0.75);
+  for (std::uint32_t slot = 0; slot < 100; ++slot) index.put(slot, {{slot, 1}, {100, 2}}, 3);
+  const auto check = [&] {
+    const Bm25Stats stats = index.index.stats();
+    CHECK(stats.postings == 2 * stats.documents);
+    CHECK(stats.dead_postings * 4 <= stats.postings + stats.dead_postings);
+    CHECK(stats.terms == stats.documents + (stats.documents > 0 ? 1 : 0));
+  };
+  for (std::uint32_t slot = 0; slot < 40; ++slot) {
+    CHECK(index.erase(slot));
+    check();
   }
-  for (std::uint32_t slot = 0; slot < 25; ++slot) index.erase(slot);
-  CHECK_FALSE(index.wasteful());
-  index.erase(25);
-  CHECK(index.wasteful());
-  const auto numbers = index.compact_numbers();
-  CHECK(numbers[0] == Bm25Index::kDropped);
-  CHECK(numbers[26] == 0);
-  CHECK(numbers[100] == 74);
-  const auto before = index.search(std::vector<QueryTerm>{{100, 1.0}}, 5);
-  index.compact(numbers);
-  const auto after = index.search(std::vector<QueryTerm>{{74, 1.0}}, 5);
+  index.compact();
+  CHECK(index.index.stats().segments == 1);
+  CHECK(index.index.stats().dead_postings == 0);
+  for (std::uint32_t slot = 40; slot < 100; ++slot) {
+    CHECK(index.erase(slot));
+    check();
+  }
+  CHECK(index.index.stats().segments == 0);
+  CHECK(index.epochs.retired_count() < 100);
+}
+
+TEST_CASE("a compaction renames the terms that are left") {
+  Live index(1.2, 0.75);
+  for (std::uint32_t slot = 0; slot < 10; ++slot) index.put(slot, {{slot, 1}, {10, 2}}, 3);
+  for (std::uint32_t slot = 0; slot < 4; ++slot) index.erase(slot);
+  const auto before = index.search({{10, 1.0}}, 20);
+  const auto numbers = index.index.compact_numbers();
+  CHECK(numbers[3] == Bm25Index::kDropped);
+  CHECK(numbers[4] == 0);
+  CHECK(numbers[10] == 6);
+  index.index.compact(numbers);
+  index.publish();
+  const auto after = index.search({{6, 1.0}}, 20);
   REQUIRE(before.size() == after.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     CHECK(before[i].slot == after[i].slot);
     CHECK(before[i].score == after[i].score);
   }
-  CHECK(index.stats().dead_postings == 0);
-  CHECK(index.stats().postings == 148);
-  CHECK(index.stats().terms == 75);
+  CHECK(index.search({{0, 1.0}}, 20).size() == 1);
+  index.put(20, {{0, 1}, {6, 1}, {7, 1}}, 3);
+  CHECK(index.search({{0, 1.0}}, 20).size() == 2);
+  CHECK(index.search({{6, 1.0}}, 20).size() == 7);
+}
+
+TEST_CASE("BM25-6: bounded search gives what scoring every posting gives, ties included") {
+  // Several windows, sealed by compaction; few lengths and frequencies, so that ties abound.
+  Random random(17);
+  Live index(1.2, 0.75);
+  constexpr std::uint32_t kDocuments = 3 * kernels::kWindow + 500;
+  for (std::uint32_t slot = 0; slot < kDocuments; ++slot) {
+    Document document;
+    for (unsigned i = 0; i < 4; ++i) {
+      // Term t in about 1/(t+1) of the documents: lists of every kind.
+      const std::uint32_t term = random() % (1 + random() % 400);
+      document.counts[term] += 1 + (random() % 50 == 0 ? random() % 600 : 0);
+    }
+    document.length = 4 + random() % 3;
+    index.index.put(
+        slot,
+        [&] {
+          std::vector<TermCount> counts;
+          for (const auto& [term, count] : document.counts) counts.push_back({term, count});
+          return counts;
+        }(),
+        document.length);
+  }
+  index.compact();
+  const auto compare = [&] {
+    for (int round = 0; round < 60; ++round) {
+      std::vector<QueryTerm> query;
+      for (unsigned i = 0; i < 1 + random() % 6; ++i) {
+        query.push_back({random() % (1 + random() % 400), random() % 4 == 0 ? 0.25 : 1.0});
+      }
+      const auto all = index.search(query, kDocuments);  // exact: k is large
+      for (const std::size_t k : {1, 2, 10, 100, 200, 201, 1000}) {
+        const auto hits = index.search(query, k);
+        REQUIRE(hits.size() == std::min<std::size_t>(k, all.size()));
+        for (std::size_t i = 0; i < hits.size(); ++i) {
+          REQUIRE(hits[i].slot == all[i].slot);
+          REQUIRE(hits[i].score == all[i].score);
+        }
+      }
+      // A filter keeps the order and the scores of the rest, whether it is wide or narrow.
+      for (const std::uint32_t step : {3U, 5000U}) {
+        std::vector<std::uint32_t> slots;
+        for (std::uint32_t slot = random() % step; slot < kDocuments; slot += step) {
+          slots.push_back(slot);
+        }
+        const SlotSet allow(slots);
+        std::vector<Hit> expected;
+        for (const Hit& hit : all) {
+          if (allow.contains(hit.slot) && expected.size() < 10) expected.push_back(hit);
+        }
+        const auto hits = index.search(query, 10, &allow);
+        REQUIRE(hits.size() == expected.size());
+        for (std::size_t i = 0; i < hits.size(); ++i) {
+          REQUIRE(hits[i].slot == expected[i].slot);
+          REQUIRE(hits[i].score == expected[i].score);
+        }
+      }
+    }
+  };
+  compare();
+  // The average length moves away from that of the stored bounds, up and down, with deletions and
+  // a head beside the segment.
+  for (std::uint32_t slot = 0; slot < kDocuments; slot += 6) index.index.erase(slot);
+  for (std::uint32_t slot = 0; slot < 4000; ++slot) {
+    index.index.put(kDocuments + slot, std::vector<TermCount>{{slot % 300, 1}}, 100);
+  }
+  index.publish();
+  CHECK(index.index.stats().dead_postings > 0);
+  compare();
+  for (std::uint32_t slot = 0; slot < 4000; ++slot) {
+    index.index.put(kDocuments + slot, std::vector<TermCount>{{slot % 300, 1}}, 1);
+  }
+  for (std::uint32_t slot = 1; slot < kDocuments; slot += 16) {
+    index.index.put(slot, std::vector<TermCount>{{slot % 300, 2}}, 1);
+  }
+  index.publish();
+  compare();
+}
+
+TEST_CASE("an earlier state stays what it was while the index goes on") {
+  Random random(23);
+  EpochDomain epochs;
+  Bm25Index index(1.2, 0.75, epochs);
+  const EpochDomain::Pin pin = epochs.pin();
+  const std::vector<QueryTerm> query{{1, 1.0}, {2, 1.0}};
+  std::vector<std::pair<Bm25State, std::vector<Hit>>> history;
+  for (int step = 0; step < 600; ++step) {
+    const std::uint32_t slot = random() % 80;
+    if (random() % 4 == 0) {
+      index.erase(slot);
+    } else {
+      index.put(slot, std::vector<TermCount>{{1 + random() % 2, 1 + random() % 3}, {3, 1}},
+                2 + random() % 5);
+    }
+    if (step % 150 == 149) index.compact();
+    const Bm25State state = index.state();
+    index.published();
+    history.emplace_back(state, search(state, pin, query, 100));
+  }
+  for (const auto& [state, hits] : history) {
+    const auto again = search(state, pin, query, 100);
+    REQUIRE(again.size() == hits.size());
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      REQUIRE(again[i].slot == hits[i].slot);
+      REQUIRE(again[i].score == hits[i].score);
+    }
+  }
 }
 
 TEST_CASE("BM25-5: documents without terms count, and never match") {
-  Bm25Index index(1.2, 0.75);
-  CHECK(index.search(std::vector<QueryTerm>{{0, 1.0}}, 5).empty());
-  index.put(0, {}, 0);
-  CHECK(index.search(std::vector<QueryTerm>{{0, 1.0}}, 5).empty());
+  Live index(1.2, 0.75);
+  CHECK(index.search({{0, 1.0}}, 5).empty());
+  index.put(0, std::vector<TermCount>{}, 0);
+  CHECK(index.search({{0, 1.0}}, 5).empty());
   index.put(1, std::vector<TermCount>{{0, 1}}, 1);
-  const auto hits = index.search(std::vector<QueryTerm>{{0, 1.0}}, 5);
+  const auto hits = index.search({{0, 1.0}}, 5);
   REQUIRE(hits.size() == 1);
   // N=2, n=1, avgdl=0.5
   const double idf = std::log((2 - 1 + 0.5) / (1 + 0.5) + 1);
@@ -176,14 +329,15 @@ TEST_CASE("BM25-5: documents without terms count, and never match") {
 }
 
 TEST_CASE("BM25-3: k1 and b out of range are refused") {
-  CHECK_THROWS_AS(Bm25Index(-0.1, 0.5), std::invalid_argument);
-  CHECK_THROWS_AS(Bm25Index(3.1, 0.5), std::invalid_argument);
-  CHECK_THROWS_AS(Bm25Index(1.2, 1.1), std::invalid_argument);
-  CHECK_THROWS_AS(Bm25Index(std::nan(""), 0.5), std::invalid_argument);
+  EpochDomain epochs;
+  CHECK_THROWS_AS(Bm25Index(-0.1, 0.5, epochs), std::invalid_argument);
+  CHECK_THROWS_AS(Bm25Index(3.1, 0.5, epochs), std::invalid_argument);
+  CHECK_THROWS_AS(Bm25Index(1.2, 1.1, epochs), std::invalid_argument);
+  CHECK_THROWS_AS(Bm25Index(std::nan(""), 0.5, epochs), std::invalid_argument);
 }
 
 TEST_CASE("allowed slots: only they come back, with the scores of the whole index") {
-  Bm25Index index(1.2, 0.75);
+  Live index(1.2, 0.75);
   for (std::uint32_t slot = 0; slot < 200; ++slot) {
     index.put(slot, std::vector<TermCount>{{0, 1 + slot % 3}}, 3);
   }
@@ -203,41 +357,6 @@ TEST_CASE("allowed slots: only they come back, with the scores of the whole inde
   CHECK(index.search(query, 10, &none).empty());
 }
 
-TEST_CASE("TokenIndex: readers beside a writer see whole documents") {
-  // Each document holds token 1 and token 2 as often as each other, so any torn one would show.
-  TokenIndex index(1.2, 0.75);
-  const std::vector<std::uint32_t> query{1, 2};
-  std::vector<std::jthread> readers;
-  std::atomic<bool> done{false};
-  std::atomic<int> torn{0};
-  std::atomic<int> searches{0};
-  for (int i = 0; i < 3; ++i) {
-    readers.emplace_back([&] {
-      while (!done) {
-        const auto ones = index.search(std::span(query).first(1), 1000);
-        for (std::size_t j = 1; j < ones.size(); ++j) torn += ones[j].score > ones[j - 1].score;
-        ++searches;
-      }
-    });
-  }
-  Random random(3);
-  for (int step = 0; step < 2000; ++step) {
-    const std::vector<std::uint32_t> slot{static_cast<std::uint32_t>(random() % 100)};
-    if (step % 4 == 3) {
-      index.erase(slot);
-      continue;
-    }
-    const std::vector<std::uint32_t> tokens{1, 2, static_cast<std::uint32_t>(random() % 50)};
-    const std::vector<std::int64_t> ends{0, 3};
-    index.put(slot, {ends, tokens});
-  }
-  while (searches < 10) std::this_thread::yield();
-  done = true;
-  readers.clear();
-  CHECK(torn == 0);
-  CHECK(index.search(query, 1000).size() == index.size());
-}
-
 TEST_CASE("RowTable: rows grow, are never used again, and forget removed ids") {
   RowTable table;
   const std::vector<std::string_view> ids{"a", "b", "a", "c"};
@@ -254,7 +373,7 @@ TEST_CASE("RowTable: rows grow, are never used again, and forget removed ids") {
   CHECK_FALSE(names[3]);
   CHECK_FALSE(names[4]);
   // Many removals rebuild the table of strings; what is left keeps its row.
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     const std::string id = "temporary-" + std::to_string(i);
     table.assign(std::vector<std::string_view>{id});
     CHECK(table.remove(id));

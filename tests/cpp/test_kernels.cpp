@@ -100,6 +100,65 @@ TEST_CASE("collect_at_least finds the same places on every instruction set") {
   }
 }
 
+TEST_CASE("IDX-4: bm25_accumulate_window gives the scalar bits on every instruction set") {
+  Random random(3);
+  std::vector<std::uint32_t> lengths(kernels::kWindow);
+  for (std::uint32_t& length : lengths) length = random() % 3000;
+  for (const std::size_t size : sizes()) {
+    CAPTURE(size);
+    std::vector<std::uint16_t> offsets;
+    std::vector<std::uint8_t> frequencies;
+    std::vector<std::uint32_t> rows;
+    std::vector<std::uint32_t> wide;
+    for (std::uint32_t row = 0; offsets.size() < size; ++row) {
+      if (size < kernels::kWindow && random() % 4 == 0) continue;
+      offsets.push_back(static_cast<std::uint16_t>(row));
+      frequencies.push_back(static_cast<std::uint8_t>(1 + random() % 254));
+      rows.push_back(row);
+      wide.push_back(frequencies.back());
+    }
+    std::vector<float> start(kernels::kWindow);
+    for (float& sum : start) sum = static_cast<float>(random() % 1000) / 7;
+    std::vector<float> expected = start;  // the kernel for plain postings is the same function
+    kernels::kScalar.bm25_accumulate({rows.data(), wide.data(), size, 3.7F, 0.3F, 0.0123F},
+                                     lengths.data(), 0, expected.data());
+    on_every_isa([&](const kernels::Table& isa) {
+      std::vector<float> sums = start;
+      isa.bm25_accumulate_window(
+          {offsets.data(), frequencies.data(), size, 3.7F, 0.3F, 0.0123F}, lengths.data(),
+          sums.data());
+      CHECK(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(float)) == 0);
+    });
+  }
+}
+
+TEST_CASE("take_at_least finds the same places on every instruction set and clears them all") {
+  Random random(4);
+  for (const std::size_t size : {0, 32, 64, 96, 160, 8192}) {
+    CAPTURE(size);
+    std::vector<std::uint16_t> start(size);
+    for (std::uint16_t& sum : start) {
+      // Around the sign bit as well: comparisons are unsigned.
+      sum = static_cast<std::uint16_t>(random() % 3 == 0 ? 32766 + random() % 4 : random());
+    }
+    for (const int bound : {1, 2, 32767, 32768, 40000, 65535}) {
+      const auto threshold = static_cast<std::uint16_t>(bound);
+      CAPTURE(threshold);
+      std::vector<std::uint16_t> expected;
+      for (std::size_t i = 0; i < size; ++i) {
+        if (start[i] >= threshold) expected.push_back(static_cast<std::uint16_t>(i));
+      }
+      on_every_isa([&](const kernels::Table& isa) {
+        std::vector<std::uint16_t> sums = start;
+        std::vector<std::uint16_t> found(size);
+        found.resize(isa.take_at_least(sums.data(), size, threshold, found.data()));
+        CHECK(found == expected);
+        CHECK(sums == std::vector<std::uint16_t>(size, 0));
+      });
+    }
+  }
+}
+
 TEST_CASE("an unknown level is refused with the names that exist") {
   const std::string before = kernels::active().name;
   CHECK_THROWS_WITH_AS(kernels::set_isa("mmx"), doctest::Contains("'mmx': this machine has"),

@@ -1,0 +1,222 @@
+// A sealed part of a BM25 index: rows in the order of their slots, postings that never change, and
+// the moment each row was deleted.
+//
+// Nothing stored here depends on the statistics of the whole index (N, document frequencies,
+// average length), which move with every change elsewhere; what bounds a score holds for any
+// average length, after one factor (see Bound below). Deletions are marked with the number of the
+// state that first lacks the row, so that every reader sees the rows of its own state.
+//
+// Reads may run beside one writer, which only calls `erase` (see bm25_index.hpp); everything else
+// is fixed when the constructor returns.
+//
+// Layout (structure of arrays), per posting 4 bytes: position, bound, frequency. A term with many
+// rows has them as 16-bit offsets in windows of kernels::kWindow rows, with the first posting and
+// the highest bound of each window beside; a term with few rows has them as 32-bit numbers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/append_array.hpp"
+#include "base/epoch.hpp"
+#include "kernels/bm25.hpp"
+
+namespace spector {
+
+struct TermCount {
+  std::uint32_t term;
+  std::uint32_t count;  // > 0
+};
+
+// Numbers of a state (bm25_index.hpp): a row deleted in state s is alive in all before s.
+using StateNumber = std::uint32_t;
+inline constexpr StateNumber kAlive = 0xffffffffU;
+
+// Bound: a posting's impact f / (f + c0 + c1 * length) at the average length kept in the segment,
+// in 1/255, rounded up. The impact grows with the average length a, but no faster than a itself,
+// so at any other average it is at most bound / 255 * max(1, a / a_kept).
+class Segment {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+  static constexpr std::uint8_t kEscape = 255;  // a frequency of 255 or more: see `frequency`
+  static constexpr std::size_t kBestDepths[3] = {10, 100, 1000};
+
+  struct Term {
+    std::uint32_t begin;    // of its postings in the arrays
+    std::uint32_t count;    // rows, deleted ones included
+    std::uint32_t windows;  // of its entries in the arrays of windows, kNone for a term of few rows
+    std::uint8_t best[3];   // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
+    bool escapes;           // some frequency is kEscape
+  };
+
+  // Postings by term: term i has rows[ends[i], ends[i + 1]), ascending, with their frequencies.
+  struct Postings {
+    std::vector<std::uint32_t> terms;  // ascending
+    std::vector<std::uint64_t> ends;
+    std::vector<std::uint32_t> rows;
+    std::vector<std::uint32_t> frequencies;
+  };
+
+  // What the rows are, beside their postings. `row_terms` holds the terms of each row as varint
+  // differences, row r in [row_term_ends[r - 1], row_term_ends[r]).
+  struct Rows {
+    std::vector<std::uint32_t> slots;  // ascending
+    std::vector<std::uint32_t> lengths;
+    std::vector<std::uint32_t> row_term_ends;
+    std::vector<std::uint8_t> row_terms;
+
+    // `terms` ascend.
+    void add(std::uint32_t slot, std::uint32_t length, std::span<const TermCount> terms);
+    void add_packed(std::uint32_t slot, std::uint32_t length, std::span<const std::uint8_t> terms);
+
+   private:
+    void end_row(std::uint32_t slot, std::uint32_t length);
+  };
+
+  // `k1`, `b` and the present average length are what the bounds are made for.
+  Segment(Rows rows, Postings postings, double k1, double b, double average);
+
+  [[nodiscard]] std::uint32_t n_rows() const noexcept {
+    return static_cast<std::uint32_t>(rows_.slots.size());
+  }
+  [[nodiscard]] std::uint32_t n_windows() const noexcept {
+    return static_cast<std::uint32_t>((rows_.slots.size() + kernels::kWindow - 1) /
+                                      kernels::kWindow);
+  }
+  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return rows_.slots[row]; }
+  [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return rows_.lengths; }
+  [[nodiscard]] bool alive(std::uint32_t row, StateNumber state) const noexcept {
+    return deleted_[row].load(std::memory_order_relaxed) > state;
+  }
+  // The row of a slot, deleted or not.
+  [[nodiscard]] std::uint32_t find(std::uint32_t slot) const noexcept;
+
+  // The term's place here or kNone.
+  [[nodiscard]] std::uint32_t place(std::uint32_t term) const noexcept {
+    return term < places_.size() ? places_[term] : kNone;
+  }
+  [[nodiscard]] const Term& term(std::uint32_t place) const noexcept { return terms_[place]; }
+  // Rows of the term that are alive in `state`.
+  [[nodiscard]] std::uint32_t live(std::uint32_t place, StateNumber state,
+                                   const EpochDomain::Pin& pin) const noexcept {
+    return terms_[place].count - dead(place, state, pin);
+  }
+  // Rows of the term that are deleted in `state`.
+  [[nodiscard]] std::uint32_t dead(std::uint32_t place, StateNumber state,
+                                   const EpochDomain::Pin& pin) const noexcept;
+
+  // Arrays of postings, from Term::begin on.
+  [[nodiscard]] const std::uint16_t* offsets(const Term& term) const noexcept {
+    return offsets_.data() + term.begin;
+  }
+  [[nodiscard]] const std::uint32_t* sparse_rows(const Term& term) const noexcept {
+    return sparse_rows_.data() + (term.begin - offsets_.size());
+  }
+  [[nodiscard]] const std::uint8_t* bounds(const Term& term) const noexcept {
+    return bounds_.data() + term.begin;
+  }
+  [[nodiscard]] const std::uint8_t* frequencies(const Term& term) const noexcept {
+    return frequencies_.data() + term.begin;
+  }
+  // For a term with windows: window w has the postings [starts[w], starts[w + 1]) of the term.
+  [[nodiscard]] const std::uint32_t* window_starts(const Term& term) const noexcept {
+    return window_starts_.data() + term.windows;
+  }
+  [[nodiscard]] const std::uint8_t* window_maxima(const Term& term) const noexcept {
+    return window_maxima_.data() + term.windows;
+  }
+
+  // Calls visit(row, i) for posting i of the term, in order.
+  template <class Visit>
+  void for_each_row(const Term& term, const Visit& visit) const {
+    if (term.windows == kNone) {
+      const std::uint32_t* rows = sparse_rows(term);
+      for (std::uint32_t i = 0; i < term.count; ++i) visit(rows[i], i);
+      return;
+    }
+    const std::uint32_t* starts = window_starts(term);
+    const std::uint16_t* window_offsets = offsets(term);
+    for (std::uint32_t window = 0; window < n_windows(); ++window) {
+      const auto first = static_cast<std::uint32_t>(window * kernels::kWindow);
+      for (std::uint32_t i = starts[window]; i < starts[window + 1]; ++i) {
+        visit(first + window_offsets[i], i);
+      }
+    }
+  }
+
+  // The true frequency of posting i of the term.
+  [[nodiscard]] std::uint32_t frequency(const Term& term, std::uint32_t i) const noexcept {
+    const std::uint8_t kept = frequencies_[term.begin + i];
+    return kept == kEscape ? escaped(term.begin + i) : kept;
+  }
+  // The frequency of the term in a row, 0 if it is not there.
+  [[nodiscard]] std::uint32_t frequency_at(const Term& term, std::uint32_t row) const noexcept;
+
+  // The factor that makes bounds hold at another average length, and the one for `Term::best`.
+  [[nodiscard]] double bound_factor(double average) const noexcept {
+    return average > bound_average_ ? average / bound_average_ : 1.0;
+  }
+  [[nodiscard]] double best_factor(double average) const noexcept {
+    return average < best_average_ ? average / best_average_ : 1.0;
+  }
+
+  // Writer: marks a row as deleted from `state` on. The row must be alive. After `reserve_erase`
+  // for it nothing is thrown.
+  void reserve_erase(std::uint32_t row, EpochDomain& epochs);
+  void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
+
+  // Calls visit(term number) for each term of a row, ascending.
+  template <class Visit>
+  void for_each_term(std::uint32_t row, const Visit& visit) const {
+    std::uint32_t at = row == 0 ? 0 : rows_.row_term_ends[row - 1];
+    std::uint32_t term = 0;
+    while (at < rows_.row_term_ends[row]) {
+      std::uint32_t step = 0;
+      for (unsigned shift = 0;; shift += 7) {
+        const std::uint8_t byte = rows_.row_terms[at++];
+        step |= std::uint32_t{byte & 0x7fU} << shift;
+        if (byte < 0x80) break;
+      }
+      term += step;
+      visit(term);
+    }
+  }
+  [[nodiscard]] std::span<const std::uint8_t> packed_terms(std::uint32_t row) const noexcept {
+    const std::uint32_t begin = row == 0 ? 0 : rows_.row_term_ends[row - 1];
+    return std::span(rows_.row_terms).subspan(begin, rows_.row_term_ends[row] - begin);
+  }
+
+  [[nodiscard]] std::span<const std::uint32_t> term_numbers() const noexcept { return numbers_; }
+  [[nodiscard]] std::uint64_t n_postings() const noexcept { return bounds_.size(); }
+  [[nodiscard]] std::uint64_t n_dead_postings() const noexcept { return n_dead_postings_; }
+  [[nodiscard]] std::uint32_t n_dead_rows() const noexcept { return n_dead_rows_; }
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
+
+ private:
+  [[nodiscard]] std::uint32_t escaped(std::uint32_t posting) const noexcept;
+
+  Rows rows_;
+  std::unique_ptr<std::atomic<StateNumber>[]> deleted_;
+  std::vector<std::uint32_t> places_;   // by term number
+  std::vector<std::uint32_t> numbers_;  // by place
+  std::vector<Term> terms_;             // by place
+  std::vector<std::uint16_t> offsets_;  // terms with windows come first in all posting arrays
+  std::vector<std::uint32_t> sparse_rows_;
+  std::vector<std::uint8_t> bounds_;
+  std::vector<std::uint8_t> frequencies_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> escapes_;  // posting, frequency; ascending
+  std::vector<std::uint32_t> window_starts_;
+  std::vector<std::uint8_t> window_maxima_;
+  std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
+  double bound_average_;
+  double best_average_;
+  // Of the writer.
+  std::uint64_t n_dead_postings_ = 0;
+  std::uint32_t n_dead_rows_ = 0;
+};
+
+}  // namespace spector
