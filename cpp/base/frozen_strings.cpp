@@ -14,19 +14,23 @@ const char* FrozenStrings::fault(const Arrays& arrays) noexcept {
   if ((ends.empty() ? 0 : ends.back()) != arrays.chars.size()) {
     return "the strings do not end where their bytes do";
   }
-  if (ends.empty() && arrays.buckets.empty()) return nullptr;
-  if (ends.size() >= kNone || !std::has_single_bit(arrays.buckets.size())) {
-    return "the number of hash buckets is wrong";
+  return bucket_fault(arrays.buckets, ends.size());
+}
+
+const char* bucket_fault(std::span<const std::uint32_t> buckets, std::size_t n) noexcept {
+  if (n == 0 && buckets.empty()) return nullptr;
+  if (n >= UINT32_MAX || !std::has_single_bit(buckets.size())) {
+    return "their number is wrong";
   }
-  std::size_t free = 0;
+  std::uint32_t free = 0;
   std::uint32_t highest = 0;
-  for (const std::uint32_t bucket : arrays.buckets) {
-    free += bucket == 0 ? 1 : 0;
+  for (const std::uint32_t bucket : buckets) {
+    free |= bucket == 0 ? 1U : 0U;
     highest = std::max(highest, bucket);
   }
-  // Looking for a string ends at a free bucket.
-  if (free == 0) return "no hash bucket is free";
-  if (highest > ends.size()) return "a hash bucket is of no string";
+  // Looking for something ends at a free bucket.
+  if (free == 0) return "none is free";
+  if (highest > n) return "one is of nothing";
   return nullptr;
 }
 

@@ -12,6 +12,11 @@
 
 namespace spector {
 
+// What is wrong with the buckets of a stored hash table of `n` entries (0, or the number + 1 of an
+// entry), or null.
+[[nodiscard]] const char* bucket_fault(std::span<const std::uint32_t> buckets,
+                                       std::size_t n) noexcept;
+
 class FrozenStrings {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffU;

@@ -1,4 +1,5 @@
-// u32 keys to u32 values by open addressing; entries are never removed.
+// u32 keys to u32 values by open addressing; entries are never removed. A map may begin with keys
+// of a stored file, whose values are their places there.
 //
 // Without a domain: reads may run together, `insert` needs the map to itself. With one: reads run
 // without locks beside one thread that inserts, and each reader holds a Pin of the domain.
@@ -11,11 +12,47 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/epoch.hpp"
 
 namespace spector {
+
+// Keys that never change, with a hash table that needs no building. Any thread may read.
+struct FrozenKeys {
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+
+  std::span<const std::uint32_t> keys;
+  // A key's place + 1 is in the first bucket that was free from hash(key) on; others hold 0. A
+  // power of two, and some are free.
+  std::span<const std::uint32_t> buckets;
+  std::vector<std::shared_ptr<const void>> owners;
+
+  static std::size_t hash(std::uint32_t key) noexcept {
+    return key * std::uint64_t{0x9e3779b97f4a7c15} >> 32;
+  }
+  [[nodiscard]] std::uint32_t find(std::uint32_t key) const noexcept {
+    for (std::size_t bucket = hash(key); !buckets.empty(); ++bucket) {
+      const std::uint32_t entry = buckets[bucket & (buckets.size() - 1)];
+      if (entry == 0) break;
+      if (keys[entry - 1] == key) return entry - 1;
+    }
+    return kNone;
+  }
+  // Buckets for distinct keys, less than half of them used.
+  [[nodiscard]] static std::vector<std::uint32_t> make_buckets(
+      std::span<const std::uint32_t> keys) {
+    std::vector<std::uint32_t> buckets(keys.empty() ? 0 : std::bit_ceil(keys.size() * 2));
+    for (std::uint32_t i = 0; i < keys.size(); ++i) {
+      std::size_t bucket = hash(keys[i]) & (buckets.size() - 1);
+      while (buckets[bucket] != 0) bucket = (bucket + 1) & (buckets.size() - 1);
+      buckets[bucket] = i + 1;
+    }
+    return buckets;
+  }
+};
 
 class U32Map {
  public:
@@ -23,6 +60,8 @@ class U32Map {
 
   U32Map() = default;
   explicit U32Map(EpochDomain& domain) noexcept : domain_(&domain) {}
+  U32Map(EpochDomain& domain, FrozenKeys first) noexcept
+      : domain_(&domain), first_(std::move(first)), size_(first_.keys.size()) {}
   U32Map(U32Map&& other) noexcept { swap(other); }
   // Exchanges the two, domains included.
   U32Map& operator=(U32Map&& other) noexcept {
@@ -34,6 +73,8 @@ class U32Map {
   ~U32Map() { delete current(); }
 
   [[nodiscard]] std::uint32_t find(std::uint32_t key) const noexcept {
+    const std::uint32_t stored = first_.find(key);
+    if (stored != kNone) return stored;
     const Table* table = table_.load(std::memory_order_acquire);  // with what `grow` copied
     return table == nullptr ? kNone : value_of(locate(*table, key).entry);
   }
@@ -41,12 +82,14 @@ class U32Map {
   // The value of `key`, set to `value` if it had none. On an exception (memory) nothing has
   // changed.
   std::uint32_t insert(std::uint32_t key, std::uint32_t value) {
+    const std::uint32_t stored = first_.find(key);
+    if (stored != kNone) return stored;
     Table* table = current();
     if (table == nullptr) table = grow();
     Place place = locate(*table, key);
     if (place.entry != 0) return value_of(place.entry);
     const std::size_t size = size_.load(std::memory_order_relaxed);
-    if (size == table->n_buckets / 4 * 3) {
+    if (size - first_.keys.size() == table->n_buckets / 4 * 3) {
       table = grow();
       place = locate(*table, key);
     }
@@ -57,15 +100,22 @@ class U32Map {
     return value;
   }
 
-  // Makes room for `n` keys, before the first of them. On an exception nothing has changed.
-  void reserve(std::size_t n) {
-    if (current() == nullptr)
-      table_.store(new Table(std::bit_ceil(std::max<std::size_t>(64, n + n / 2))),
-                   std::memory_order_release);
-  }
-
   template <class Visit>
   void for_each(const Visit& visit) const {
+    for (std::uint32_t i = 0; i < first_.keys.size(); ++i) visit(first_.keys[i], i);
+    for_each_added(visit);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    const Table* table = table_.load(std::memory_order_acquire);
+    return first_.keys.size_bytes() + first_.buckets.size_bytes() +
+           (table == nullptr ? 0 : table->bytes());
+  }
+
+ private:
+  template <class Visit>
+  void for_each_added(const Visit& visit) const {
     const Table* table = table_.load(std::memory_order_acquire);
     for (std::size_t i = 0; table != nullptr && i < table->n_buckets; ++i) {
       const std::uint64_t entry = table->buckets[i].load(std::memory_order_acquire);
@@ -73,13 +123,6 @@ class U32Map {
     }
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    const Table* table = table_.load(std::memory_order_acquire);
-    return table == nullptr ? 0 : table->bytes();
-  }
-
- private:
   // Of a fixed capacity; a full one is replaced.
   struct Table {
     explicit Table(std::size_t n)
@@ -117,12 +160,13 @@ class U32Map {
     size_.store(other.size_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     other.size_.store(size, std::memory_order_relaxed);
     std::swap(domain_, other.domain_);
+    std::swap(first_, other.first_);
   }
 
   // The bucket that holds `key`, or the empty one where it belongs.
   static Place locate(const Table& table, std::uint32_t key) noexcept {
     const std::size_t mask = table.n_buckets - 1;
-    std::size_t bucket = (key * std::uint64_t{0x9e3779b97f4a7c15} >> 32) & mask;
+    std::size_t bucket = FrozenKeys::hash(key) & mask;
     while (true) {
       const std::uint64_t entry = table.buckets[bucket].load(std::memory_order_acquire);
       if (entry == 0 || entry >> 32 == key) return {bucket, entry};
@@ -134,7 +178,7 @@ class U32Map {
     Table* old = current();
     auto grown = std::make_unique<Table>(old == nullptr ? 64 : old->n_buckets * 2);
     if (old != nullptr && domain_ != nullptr) domain_->reserve(1);
-    for_each([&](std::uint32_t key, std::uint32_t value) {
+    for_each_added([&](std::uint32_t key, std::uint32_t value) {
       grown->buckets[locate(*grown, key).bucket].store(
           std::uint64_t{key} << 32 | (std::uint64_t{value} + 1), std::memory_order_relaxed);
     });
@@ -149,6 +193,7 @@ class U32Map {
   }
 
   EpochDomain* domain_ = nullptr;
+  FrozenKeys first_;
   std::atomic<Table*> table_{nullptr};
   std::atomic<std::size_t> size_{0};
 };

@@ -365,6 +365,7 @@ void Bm25Index::adopt(std::unique_ptr<Segment> segment) {
   if (n_documents_ > 0) throw std::logic_error("the index has documents");
   std::vector<std::uint32_t> live;
   if (segment != nullptr) {
+    live.reserve(segment->arrays().terms.size());
     for (const Segment::Term& term : segment->arrays().terms) live.push_back(term.count);
     segments_.reserve(segments_.size() + 1);
     n_documents_ = segment->n_rows();

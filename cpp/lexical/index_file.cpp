@@ -24,6 +24,7 @@ enum Section : std::size_t {
   kWords = kTerms + 3,
   kWordTerms = kWords + 3,
   kTokenIds,
+  kTokenBuckets,
   kSegment,  // its parts in the order of Segment::Part
 };
 constexpr std::size_t kSegmentParts = 12;
@@ -42,6 +43,7 @@ constexpr std::array<std::string_view, kSegment + kSegmentParts> kSectionNames{
     "words: buckets",
     "terms of words",
     "token ids",
+    "token ids: buckets",
     "slots",
     "lengths",
     "ends of the rows' terms",
@@ -139,11 +141,12 @@ void save_index(const std::string& path, const IndexContents& contents) {
     sections.push_back(bytes_of(strings->buckets));
   }
   for (const std::span<const std::byte> section :
-       {bytes_of(contents.word_terms), bytes_of(contents.token_ids), bytes_of(segment.slots),
-        bytes_of(segment.lengths), bytes_of(segment.row_term_ends), bytes_of(segment.row_terms),
-        bytes_of(segment.terms), bytes_of(segment.offsets), bytes_of(segment.sparse_rows),
-        bytes_of(segment.bounds), bytes_of(segment.frequencies), bytes_of(segment.escapes),
-        bytes_of(segment.window_starts), bytes_of(segment.window_maxima)}) {
+       {bytes_of(contents.word_terms), bytes_of(contents.token_ids),
+        bytes_of(contents.token_buckets), bytes_of(segment.slots), bytes_of(segment.lengths),
+        bytes_of(segment.row_term_ends), bytes_of(segment.row_terms), bytes_of(segment.terms),
+        bytes_of(segment.offsets), bytes_of(segment.sparse_rows), bytes_of(segment.bounds),
+        bytes_of(segment.frequencies), bytes_of(segment.escapes), bytes_of(segment.window_starts),
+        bytes_of(segment.window_maxima)}) {
     sections.push_back(section);
   }
   write_file(path, kKind, segment.slots.size(), sections);
@@ -224,8 +227,12 @@ void IndexFile::check() const {
                   [n_terms](std::uint32_t term) { return term >= n_terms; })) {
     file_.fail(kWordTerms, "a term that is not there");
   }
-  if (token_ids().values.size() != (texts ? 0 : n_terms)) {
+  const FrozenKeys tokens = token_ids();
+  if (tokens.keys.size() != (texts ? 0 : n_terms)) {
     file_.fail(kTokenIds, "not one for each posting list");
+  }
+  if (const char* fault = bucket_fault(tokens.buckets, tokens.keys.size()); fault != nullptr) {
+    file_.fail(kTokenBuckets, fault);
   }
 }
 
@@ -247,11 +254,11 @@ FrozenStrings IndexFile::words() const { return strings(kWords); }
 SharedSpan<std::uint32_t> IndexFile::word_terms() const {
   return file_.array<std::uint32_t>(kWordTerms);
 }
-SharedSpan<std::uint32_t> IndexFile::token_ids() const {
-  return file_.array<std::uint32_t>(kTokenIds);
+FrozenKeys IndexFile::token_ids() const {
+  const auto keys = file_.array<std::uint32_t>(kTokenIds);
+  const auto buckets = file_.array<std::uint32_t>(kTokenBuckets);
+  return {keys.values, buckets.values, {keys.owner, buckets.owner}};
 }
-
-void IndexFile::fail_token_ids() const { file_.fail(kTokenIds, "one occurs twice"); }
 
 FrozenStrings::Arrays IndexFile::string_arrays(std::size_t first_section) const {
   return {file_.array<std::uint32_t>(first_section).values,

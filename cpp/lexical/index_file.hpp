@@ -11,6 +11,7 @@
 
 #include "base/envelope.hpp"
 #include "base/frozen_strings.hpp"
+#include "base/u32_map.hpp"
 #include "lexical/segment.hpp"
 
 namespace spector {
@@ -38,6 +39,7 @@ struct IndexContents {
   std::span<const std::uint32_t> word_terms;  // by word
   // Of token ids.
   std::span<const std::uint32_t> token_ids;  // by term
+  std::span<const std::uint32_t> token_buckets;
 };
 
 void save_index(const std::string& path, const IndexContents& contents);
@@ -58,9 +60,7 @@ class IndexFile {
   [[nodiscard]] FrozenStrings terms() const;
   [[nodiscard]] FrozenStrings words() const;
   [[nodiscard]] SharedSpan<std::uint32_t> word_terms() const;
-  [[nodiscard]] SharedSpan<std::uint32_t> token_ids() const;
-  // Throws Corruption for a token id that occurs twice, which only building the map shows.
-  [[noreturn]] void fail_token_ids() const;
+  [[nodiscard]] FrozenKeys token_ids() const;
 
  private:
   [[nodiscard]] FrozenStrings strings(std::size_t first_section) const;

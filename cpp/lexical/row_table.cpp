@@ -11,10 +11,7 @@ namespace spector {
 RowTable::Table::Table(EpochDomain& epochs, FrozenStrings first_keys,
                        SharedSpan<std::uint32_t> first_rows, std::uint32_t n)
     : keys(epochs, std::move(first_keys)), rows(std::move(first_rows)), n_first(n) {
-  row_of_key.grow_to(rows.values.size(), kNone);
-  for (std::size_t i = 0; i < rows.values.size(); ++i) {
-    row_of_key[i].store(rows.values[i], std::memory_order_relaxed);
-  }
+  for (const std::uint32_t row : rows.values) row_of_key.emplace_back(row);
 }
 
 std::uint32_t RowTable::Table::key(std::uint64_t row) const noexcept {

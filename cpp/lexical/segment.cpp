@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -21,6 +24,45 @@ constexpr double kDrift = 1.05;
 template <class T>
 std::uint64_t bytes_of(const std::vector<T>& items) noexcept {
   return items.capacity() * sizeof(T);
+}
+
+// Loops over whole arrays that compilers vectorise: without branches, counting in the width of the
+// elements for as long as that cannot overflow.
+template <class T, class Matches>
+std::size_t count_in_blocks(std::size_t n, const Matches& matches) noexcept {
+  constexpr std::size_t kBlock = std::min<std::size_t>(std::numeric_limits<T>::max(), 4096) & ~15U;
+  std::size_t total = 0;
+  for (std::size_t first = 0; first < n; first += kBlock) {
+    const std::size_t last = std::min(n, first + kBlock);
+    T found = 0;
+    for (std::size_t i = first; i < last; ++i) {
+      found = static_cast<T>(found + (matches(i) ? 1 : 0));
+    }
+    total += found;
+  }
+  return total;
+}
+
+template <class T>
+std::size_t count_equal(std::span<const T> values, T value) noexcept {
+  return count_in_blocks<T>(values.size(), [&](std::size_t i) { return values[i] == value; });
+}
+
+// How many values are not above the one before.
+template <class T>
+std::size_t descents(std::span<const T> values) noexcept {
+  if (values.empty()) return 0;
+  const T* before = values.data();
+  const T* after = before + 1;
+  return count_in_blocks<T>(values.size() - 1,
+                            [&](std::size_t i) { return before[i] >= after[i]; });
+}
+
+template <class T>
+T highest(std::span<const T> values) noexcept {
+  T found = 0;
+  for (const T value : values) found = std::max(found, value);
+  return found;
 }
 
 }  // namespace
@@ -69,8 +111,10 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
   const std::uint64_t many = std::max<std::uint64_t>(64, 2 * std::uint64_t{windows});
   const std::size_t count = postings.terms.size();
 
-  places_.assign(count == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
-  numbers_ = std::move(postings.terms);
+  own_places_.assign(count == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
+  own_numbers_ = std::move(postings.terms);
+  places_ = own_places_;
+  numbers_ = own_numbers_;
   own->terms.resize(count);
   deaths_.resize(count);
   std::uint64_t n_windowed = 0;
@@ -107,7 +151,7 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
     const bool is_windowed = n >= many;
     Term& term = own->terms[i];
     term = {is_windowed ? windowed : sparse, n, is_windowed ? window_entry : kNone, {0, 0, 0}, 0};
-    places_[numbers_[i]] = static_cast<std::uint32_t>(i);
+    own_places_[numbers_[i]] = static_cast<std::uint32_t>(i);
 
     std::array<std::uint32_t, 256> histogram{};  // of impacts in 1/255, rounded down
     for (std::uint32_t j = 0; j < n; ++j) {
@@ -168,17 +212,17 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
 Segment::Segment(const Arrays& arrays, std::vector<std::shared_ptr<const void>> owners)
     : arrays_(arrays), owners_(std::move(owners)) {
   make_alive();
-  places_.resize(arrays_.terms.size());
-  std::iota(places_.begin(), places_.end(), 0U);
-  numbers_ = places_;
+  own_numbers_.resize(arrays_.terms.size());
+  std::iota(own_numbers_.begin(), own_numbers_.end(), 0U);
+  numbers_ = own_numbers_;
+  places_ = own_numbers_;
   deaths_.resize(arrays_.terms.size());
 }
 
 void Segment::make_alive() {
-  deleted_ = std::make_unique<std::atomic<StateNumber>[]>(n_rows());
-  for (std::uint32_t row = 0; row < n_rows(); ++row) {
-    deleted_[row].store(kAlive, std::memory_order_relaxed);
-  }
+  deleted_.reset(
+      static_cast<StateNumber*>(std::calloc(n_rows() + std::size_t{1}, sizeof(StateNumber))));
+  if (deleted_ == nullptr) throw std::bad_alloc();
 }
 
 std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
@@ -243,7 +287,9 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
     return Fault{Part::kWindowStarts, "not those of the terms"};
   }
 
-  // The postings themselves: most of the work, in parts of about equal size.
+  // The postings themselves, which are most of the work: in parts of about equal size that begin
+  // with a term. Rows ascend within a term, offsets within a window, so there are as many descents
+  // as there are beginnings at which the values descend.
   constexpr std::size_t kPart = std::size_t{1} << 20;
   std::vector<std::size_t> parts{0};  // first terms
   std::size_t in_part = 0;
@@ -258,31 +304,58 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
   std::atomic<bool> rows_ascend{true};
   std::atomic<bool> offsets_ascend{true};
   std::atomic<bool> windows_ascend{true};
-  const auto check_term = [&](const Term& term) {
-    if (term.windows == kNone) {
-      const auto rows = arrays.sparse_rows.subspan(term.begin - arrays.offsets.size(), term.count);
-      if (!ascend(rows) || rows.back() >= n_rows) rows_ascend = false;
-      return;
+  std::atomic<std::size_t> n_escapes{0};
+  const std::size_t last_width = n_windows == 0 ? 0 : n_rows - (n_windows - 1) * kWindow;
+  const auto check_part = [&](std::span<const Term> terms) {
+    std::span<const std::uint32_t> rows;
+    std::span<const std::uint16_t> offsets;
+    std::size_t row_descents = 0;
+    std::size_t offset_descents = 0;
+    for (const Term& term : terms) {
+      n_escapes.fetch_add(count_equal(arrays.frequencies.subspan(term.begin, term.count), kEscape),
+                          std::memory_order_relaxed);
+      if (term.windows == kNone) {
+        const std::size_t at = term.begin - arrays.offsets.size();
+        if (rows.empty()) {
+          rows = arrays.sparse_rows.subspan(at, 0);
+        } else {
+          row_descents += arrays.sparse_rows[at - 1] >= arrays.sparse_rows[at] ? 1 : 0;
+        }
+        rows = {rows.data(), rows.size() + term.count};
+        continue;
+      }
+      const auto starts = arrays.window_starts.subspan(term.windows, n_windows + 1);
+      if (starts.front() != 0 || starts.back() != term.count ||
+          !std::is_sorted(starts.begin(), starts.end())) {
+        windows_ascend = false;
+        return;
+      }
+      if (offsets.empty()) {
+        offsets = arrays.offsets.subspan(term.begin, 0);
+      } else {
+        offset_descents += arrays.offsets[term.begin - 1] >= arrays.offsets[term.begin] ? 1 : 0;
+      }
+      offsets = {offsets.data(), offsets.size() + term.count};
+      const std::uint16_t* own = arrays.offsets.data() + term.begin;
+      for (std::size_t window = 1; window < n_windows; ++window) {
+        const std::uint32_t start = starts[window];
+        if (start == starts[window - 1] || start == term.count) continue;
+        offset_descents += own[start - 1] >= own[start] ? 1 : 0;
+      }
+      if (starts[n_windows - 1] < term.count && own[term.count - 1] >= last_width) {
+        offsets_ascend = false;
+      }
     }
-    const auto starts = arrays.window_starts.subspan(term.windows, n_windows + 1);
-    if (starts.front() != 0 || starts.back() != term.count ||
-        !std::is_sorted(starts.begin(), starts.end())) {
-      windows_ascend = false;
-      return;
+    if (descents(rows) != row_descents || (!rows.empty() && highest(rows) >= n_rows)) {
+      rows_ascend = false;
     }
-    const auto offsets = arrays.offsets.subspan(term.begin, term.count);
-    bool ok = true;
-    for (std::size_t window = 0; window < n_windows; ++window) {
-      const auto part = offsets.subspan(starts[window], starts[window + 1] - starts[window]);
-      if (part.empty()) continue;
-      const std::size_t width = std::min(kWindow, n_rows - window * kWindow);
-      ok &= ascend(part) && part.back() < width;
+    if (descents(offsets) != offset_descents || highest(offsets) >= kWindow) {
+      offsets_ascend = false;
     }
-    if (!ok) offsets_ascend = false;
   };
   const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
   parallel_for(parts.size() - 1, threads, [&](std::size_t part) {
-    for (std::size_t i = parts[part]; i < parts[part + 1]; ++i) check_term(arrays.terms[i]);
+    check_part(arrays.terms.subspan(parts[part], parts[part + 1] - parts[part]));
   });
   if (!windows_ascend) return Fault{Part::kWindowStarts, "a window ends before it begins"};
   if (!offsets_ascend) return Fault{Part::kOffsets, "rows of a window do not ascend"};
@@ -296,8 +369,7 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
       })) {
     return Fault{Part::kEscapes, "one is of no posting"};
   }
-  const auto n_escapes = std::count(arrays.frequencies.begin(), arrays.frequencies.end(), kEscape);
-  if (static_cast<std::size_t>(n_escapes) != arrays.escapes.size()) {
+  if (n_escapes != arrays.escapes.size()) {
     return Fault{Part::kEscapes, "not one for each high frequency"};
   }
   return std::nullopt;
@@ -411,7 +483,7 @@ void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
     deaths_[places_[number]].append(state, epochs);
     ++n_dead_postings_;
   });
-  deleted_[row].store(state, std::memory_order_relaxed);
+  std::atomic_ref(deleted_[row]).store(~state, std::memory_order_relaxed);
   ++n_dead_rows_;
 }
 
@@ -421,7 +493,7 @@ std::uint64_t Segment::memory_bytes() const noexcept {
          a.row_terms.size_bytes() + a.terms.size_bytes() + a.offsets.size_bytes() +
          a.sparse_rows.size_bytes() + a.bounds.size_bytes() + a.frequencies.size_bytes() +
          a.escapes.size_bytes() + a.window_starts.size_bytes() + a.window_maxima.size_bytes() +
-         n_rows() * sizeof(StateNumber) + bytes_of(places_) + bytes_of(numbers_) +
+         n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
          bytes_of(deaths_);
 }
 

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -142,7 +143,7 @@ class Segment {
   [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return arrays_.slots[row]; }
   [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return arrays_.lengths; }
   [[nodiscard]] bool alive(std::uint32_t row, StateNumber state) const noexcept {
-    return deleted_[row].load(std::memory_order_relaxed) > state;
+    return ~std::atomic_ref(deleted_[row]).load(std::memory_order_relaxed) > state;
   }
   // The row of a slot, deleted or not.
   [[nodiscard]] std::uint32_t find(std::uint32_t slot) const noexcept;
@@ -269,14 +270,21 @@ class Segment {
     std::vector<std::uint8_t> window_maxima;
   };
 
+  struct Free {
+    void operator()(StateNumber* memory) const noexcept { std::free(memory); }
+  };
+
   void make_alive();
   [[nodiscard]] std::uint32_t escaped(std::uint32_t posting) const noexcept;
 
   Arrays arrays_;
   std::vector<std::shared_ptr<const void>> owners_;
-  std::unique_ptr<std::atomic<StateNumber>[]> deleted_;
-  std::vector<std::uint32_t> places_;             // by term number
-  std::vector<std::uint32_t> numbers_;            // by place
+  // ~ of the state that first lacks the row: zeros, which cost nothing until written, are alive.
+  std::unique_ptr<StateNumber[], Free> deleted_;
+  std::span<const std::uint32_t> places_;   // by term number
+  std::span<const std::uint32_t> numbers_;  // by place
+  std::vector<std::uint32_t> own_places_;   // empty where they are the numbers
+  std::vector<std::uint32_t> own_numbers_;
   std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
   // Of the writer.
   mutable bool rows_checked_ = false;

@@ -74,18 +74,15 @@ void TokenIndex::save(const std::string& path, IndexSettings settings, const Row
   contents.ids = ids.finish(random_seed());
   std::vector<std::uint32_t> token_ids(terms_->size());
   terms_->for_each([&](std::uint32_t token, std::uint32_t term) { token_ids[term] = token; });
+  const std::vector<std::uint32_t> buckets = FrozenKeys::make_buckets(token_ids);
   contents.token_ids = token_ids;
+  contents.token_buckets = buckets;
   save_index(path, contents);
 }
 
 void TokenIndex::load(const IndexFile& file) {
   const std::scoped_lock lock(writer_);
-  const SharedSpan<std::uint32_t> token_ids = file.token_ids();
-  auto terms = std::make_unique<U32Map>(epochs_);
-  terms->reserve(token_ids.values.size());
-  for (std::uint32_t term = 0; term < token_ids.values.size(); ++term) {
-    if (terms->insert(token_ids.values[term], term) != term) file.fail_token_ids();
-  }
+  auto terms = std::make_unique<U32Map>(epochs_, file.token_ids());
   index_.adopt(file.segment());
   terms_.swap(terms);
   old_terms_ = std::move(terms);
