@@ -6,17 +6,32 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 TIMEOUT = 60
 
+# Root may write everywhere (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH); what this starts may not.
+_DROP = """
+import ctypes, os, sys
+for capability in (1, 2):
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; fails for others than root
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+WITHOUT_RIGHTS = (sys.executable, "-c", _DROP)
+
 
 def start(
-    code: str, *arguments: object, environment: Mapping[str, str] | None = None
+    code: str,
+    *arguments: object,
+    environment: Mapping[str, str] | None = None,
+    through: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
-    """A Python process running `code` with these arguments in sys.argv[1:]."""
+    """A Python process running `code` with these arguments in sys.argv[1:].
+
+    `through` is a command that starts it, such as `WITHOUT_RIGHTS`.
+    """
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        [*through, sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,6 +53,11 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def run(code: str, *arguments: object, environment: Mapping[str, str] | None = None) -> str:
+def run(
+    code: str,
+    *arguments: object,
+    environment: Mapping[str, str] | None = None,
+    through: Sequence[str] = (),
+) -> str:
     """Start and finish."""
-    return finish(start(code, *arguments, environment=environment))
+    return finish(start(code, *arguments, environment=environment, through=through))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import spector
 from children import run
-from spector import CorruptionError, SpectorMemory, UnknownMemoryError
+from spector import CorruptionError, SpectorMemory, SpectorWarning, UnknownMemoryError
 from spector.store import check
 
 NOW = 1_900_000_000_000
@@ -167,15 +167,26 @@ def test_f040_a_log_of_a_lost_journal_is_not_replayed(tmp_path: Path) -> None:
     (tmp_path / "journal.db").unlink()
     for name, content in keep.items():
         (tmp_path / name).write_bytes(content)
-    with SpectorMemory.open(tmp_path) as memory:
+    with pytest.warns(SpectorWarning, match="is the log of a journal that was lost") as warned:
+        memory = SpectorMemory.open(tmp_path)
+    assert {Path(one.filename).name for one in warned} == {Path(__file__).name}
+    with memory:
         memory.remember("new text", id="new")
         assert not memory.recall("secret")
-    with SpectorMemory.open(tmp_path) as memory:
-        assert [found.id for found in memory.browse()] == ["new"]
-    assert check(tmp_path).ok
-    # The old log is set aside, not destroyed (AM-8).
+    # The old log is set aside, not destroyed (AM-8), and never without a word (F-034).
     (orphan,) = tmp_path.glob("journal.db-wal.orphan-*")
     assert orphan.read_bytes() == keep["journal.db-wal"]
+    with SpectorMemory.open(tmp_path) as memory:
+        assert [found.id for found in memory.browse()] == ["new"]
+        assert str(orphan) in memory.status().set_aside
+    report = check(tmp_path)
+    assert report.ok
+    assert any(str(orphan) in warning for warning in report.warnings)
+    for path in tmp_path.glob("*.orphan-*"):
+        path.unlink()
+    with SpectorMemory.open(tmp_path) as memory:
+        assert memory.status().set_aside == ()
+    assert check(tmp_path).warnings == []
 
 
 def test_f042_nothing_is_left_out_after_growth(tmp_path: Path) -> None:
@@ -249,7 +260,7 @@ def test_f047_no_file_runs_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             SpectorMemory.open(space).close()
         path.write_bytes(content)
     assert not (tmp_path / "exploded").exists()
-    unsafe = re.compile(r"\b(pickle|marshal|shelve|eval\(|exec\(|allow_pickle)")
+    unsafe = re.compile(r"\b(pickle\b|marshal|shelve|eval\(|exec\(|allow_pickle)")
     sources = list(Path(spector.__file__).parent.rglob("*.py"))
     assert len(sources) > 10
     for source in sources:

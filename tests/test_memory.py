@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import pickle
 import threading
 import weakref
 from collections.abc import Iterator
@@ -209,14 +211,14 @@ def test_many_equal_one_after_the_other(batch_size: int, how: str) -> None:  # F
 def test_a_bad_item_undoes_its_batch_only(memory: SpectorMemory) -> None:
     items: list[dict[str, Any]] = [{"text": f"item {number}"} for number in range(5)]
     items.insert(3, {"text": None})
-    with pytest.raises(TypeError, match=r"^items\[3\]: text must be a str, got NoneType None$"):
+    with pytest.raises(TypeError, match=r"^item 3: text must be a str, got NoneType None$"):
         memory.remember_many(items, batch_size=2)
     assert len(memory) == 2
 
 
 def test_a_duplicate_item_undoes_its_batch_only(memory: SpectorMemory) -> None:
     items = [{"text": "t", "id": name} for name in ("a", "b", "c", "c", "d")]
-    with pytest.raises(DuplicateMemoryError, match=r"^items\[3\]: a memory has the id 'c' alr"):
+    with pytest.raises(DuplicateMemoryError, match=r"^item 3: a memory has the id 'c' alr"):
         memory.remember_many(items, batch_size=2, on_conflict="error")
     assert sorted(found.id for found in memory.browse()) == ["a", "b"]
 
@@ -294,6 +296,33 @@ def test_filters(shelf: SpectorMemory, conditions: dict[str, Any], found: str) -
     assert with_pear - {"p"} == set(found)
     scores = {hit.id: hit.score for hit in shelf.recall("apple")}
     assert all(hit.score == scores[hit.id] for hit in shelf.recall("apple", **conditions))
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "k must be an int of at least 1, got 0"),
+        ({"k": "5"}, TypeError, "k must be an int of at least 1, got str '5'"),
+        ({"tags": "red"}, TypeError, "tags must be a list or tuple of str, got str 'red'"),
+        ({"tag_match": "x"}, ValueError, "tag_match must be one of 'all', 'any', got 'x'"),
+        ({"type": "x"}, ValueError, "type must be one of "),
+        ({"author": ""}, ValueError, "author must be a non-empty str, got ''"),
+        ({"since": "x"}, ValueError, "since must be an ISO 8601 date or time"),
+        ({"until": 1.5}, TypeError, "until must be an int of milliseconds"),
+    ],
+)
+def test_options_are_checked_when_made(
+    values: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"^{message}"):
+        RecallOptions(**values)
+
+
+def test_options_keep_tags_that_can_be_read_once(shelf: SpectorMemory) -> None:
+    options = RecallOptions(tags=(tag for tag in ["Red"]))
+    assert options == RecallOptions(tags=["red"])
+    for _ in range(2):
+        assert "".join(ids(shelf.recall("apple", options=options))) == "abe"
 
 
 def test_keywords_win_over_options(shelf: SpectorMemory) -> None:
@@ -413,6 +442,12 @@ def test_contains_takes_anything(shelf: SpectorMemory) -> None:
     assert "a" in shelf
     assert "x" not in shelf
     assert 5 not in shelf
+    assert "\ud800" not in shelf
+    assert "" not in shelf
+    shelf.close()
+    for name in ("a", "\ud800", 5):
+        with pytest.raises(ClosedError):
+            _ = name in shelf
 
 
 def test_status(tmp_path: Path) -> None:
@@ -491,7 +526,7 @@ def test_bad_memories(
         memory.remember(**item)
     assert type(raised.value) is error
     assert len(str(raised.value)) < 350
-    with pytest.raises(error, match=rf"^items\[1\]: {message}"):
+    with pytest.raises(error, match=rf"^item 1: {message}"):
         memory.remember_many([{"text": "good"}, item])
     assert memory.status().events == 0
 
@@ -503,14 +538,14 @@ BAD_CALLS = [
     ("remember_many", ("text",), {}, TypeError, "items must be an iterable of mappings, got str"),
     ("remember_many", ({"text": "t"},), {}, TypeError, "items must be an iterable .* got dict"),
     ("remember_many", (5,), {}, TypeError, "items must be an iterable of mappings, got int 5"),
-    ("remember_many", (["t"],), {}, TypeError, r"items\[0\]: item must be a mapping, got str 't'"),
-    ("remember_many", ([{}],), {}, TypeError, r"items\[0\]: item has no 'text'"),
+    ("remember_many", (["t"],), {}, TypeError, r"item 0: item must be a mapping, got str 't'"),
+    ("remember_many", ([{}],), {}, TypeError, r"item 0: item has no 'text'"),
     (
         "remember_many",
         ([{"text": "t", "tag": "x"}],),
         {},
         TypeError,
-        r"items\[0\]: item has the unknown key 'tag'; did you mean 'tags'\? \(known: text, id,",
+        r"item 0: item has the unknown key 'tag'; did you mean 'tags'\? \(known: text, id,",
     ),
     ("remember_many", ([{"text": "t", 5: 1}],), {}, TypeError, ".* has the unknown key 5 "),
     ("remember_many", ([],), {"batch_size": 0}, ValueError, "batch_size must be an int of at le"),
@@ -617,6 +652,7 @@ def test_bad_options(
         (b"folder", {}, TypeError, "path must be a str or PathLike, got bytes b'folder'"),
         ("", {}, ValueError, "path must be the name of a folder, got ''"),
         ("a\0b", {}, ValueError, r"path must be the name of a folder, got 'a\\x00b'"),
+        ("a\ud800", {}, ValueError, r"path must be the name of a folder, got 'a\\ud800'"),
         ("space", {"busy_timeout": -1}, ValueError, "busy_timeout must be between 0 and 2000000"),
         ("space", {"busy_timeout": math.nan}, ValueError, "busy_timeout must be between .* nan"),
         ("space", {"busy_timeout": "5"}, TypeError, "busy_timeout must be a number of seconds, g"),
@@ -670,6 +706,15 @@ def test_a_closed_memory_says_so(memory: SpectorMemory) -> None:  # PER-11
         with pytest.raises(ClosedError, match="is closed; open the space again"):
             call()
     assert "closed" in repr(memory)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_copy(memory: SpectorMemory, make: Any) -> None:
+    message = "^a SpectorMemory cannot be copied or pickled: open the folder again$"
+    with pytest.raises(TypeError, match=message):
+        make(memory)
+    memory.remember("t", id="a")
+    assert "a" in memory
 
 
 def test_the_object_is_not_kept_alive(tmp_path: Path) -> None:  # F-083
@@ -823,6 +868,40 @@ def test_a_change_that_broke_off_is_made_good(
         memory.remember("red fox", id="a")
     assert ids(memory.recall("red")) == ["b", "a"]  # it was committed, so it is there
     assert memory.status().documents == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 10_000])
+def test_a_replay_analyses_each_memory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("spector.store.space._EVENTS_AT_ONCE", at_once)
+    monkeypatch.setattr("spector.store.space._SLOTS_AT_ONCE", at_once)
+    with SpectorMemory.open(tmp_path) as watcher, SpectorMemory.open(tmp_path) as memory:
+        assert not watcher.recall("common")
+        for turn in range(3):
+            memory.remember_many(
+                {"text": f"common {WORDS[(turn + n) % 5]}", "id": str(n)} for n in range(8)
+            )
+        for name in "50":
+            memory.forget(name)
+        memory.remember("common again", id="5")
+        queries = ["common", *WORDS]
+        expected = [list(memory.recall(query)) for query in queries]
+        assert ids(memory.recall("common"))[-1] == "5"
+        put: list[int] = []
+        real_put = TextIndex.put
+
+        def counting_put(index: TextIndex, slots: Any, *rest: Any) -> None:
+            put.extend(slots)
+            real_put(index, slots, *rest)
+
+        monkeypatch.setattr(TextIndex, "put", counting_put)
+        assert [list(watcher.recall(query)) for query in queries] == expected  # another's events
+        assert put == [2, 3, 4, 5, 7, 8, 9]
+        put.clear()
+        with SpectorMemory.open(tmp_path) as fresh:
+            assert [list(fresh.recall(query)) for query in queries] == expected
+        assert put == [2, 3, 4, 5, 7, 8, 9]
 
 
 # --- the model ----------------------------------------------------------------------------------

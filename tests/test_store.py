@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import spector.store.journal as journal_module
 import spector.store.model as model_module
-from children import run
+from children import WITHOUT_RIGHTS, finish, run, start
 from spector import (
     CapacityError,
     CorruptionError,
@@ -112,6 +112,13 @@ NOON = 1_925_553_600_000  # 2031-01-07 12:00 UTC
         "2031-01-07 12:00:00",
         "2031-01-07T04:00:00-08:00",
         " 2031-01-07T12:00:00.000+00:00 ",
+        "20310107T120000Z",
+        "20310107T1200",
+        "2031-01-07t12:00z",
+        "2031-01-07T12:00:00,000",
+        "2031-01-07T12:00:00.000999999 Z",
+        "2031-01-07T17:30+0530",
+        "2031-01-07T04:00-08",
     ],
 )
 def test_ways_to_say_a_time(value: object) -> None:
@@ -120,9 +127,26 @@ def test_ways_to_say_a_time(value: object) -> None:
 
 def test_a_date_is_a_whole_day() -> None:
     midnight = NOON - 12 * 3_600_000
-    for day in (date(2031, 1, 7), "2031-01-07"):
+    for day in (date(2031, 1, 7), "2031-01-07", "20310107", " 20310107\n"):
         assert check_time("since", day) == midnight
         assert check_time("until", day, end_of_day=True) == midnight + 86_400_000 - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2031W021", "2031-W02-1", "2031-W02", "2031-007", "2031-01", "2031", "310107"),
+        *("2031-0107", "203101-07", "2031-02-30", "20310230", "2031-1-7", "２０３１-01-07"),
+        *("2031-01-07T12", "2031-01-07T12:0000", "2031-01-07T1200:00", "2031-01-07T24:00"),
+        *("2031-01-07T12:00:60", "2031-01-07 12:00 UTC", "2031-01-07x12:00", "2031-01-07T"),
+        *("2031-01-07Z", "2031-01-07T12:00+24:00", "2031-01-07T12:00+01:60", "T12:00", "Z"),
+        *("2031-01-07T12:00+01:00:30", "2031-01-07T12:00:00.", "0000-01-01", "12:00"),
+    ],
+)
+def test_other_spellings_of_a_time_are_refused(text: str) -> None:  # on every version of Python
+    for end_of_day in (False, True):
+        with pytest.raises(ValueError, match=r"^t must be an ISO 8601 date or time such as"):
+            check_time("t", text, end_of_day=end_of_day)
 
 
 def test_range_of_times_is_that_of_datetime() -> None:
@@ -408,6 +432,7 @@ def test_rows_that_changed_behind_our_back(tmp_path: Path, statement: str, messa
     report = check(tmp_path)
     assert not report.ok
     assert any(message in problem for problem in report.problems), report.problems
+    assert not any("doctor" in problem or "this file" in problem for problem in report.problems)
 
 
 def test_an_unknown_event_is_not_skipped(tmp_path: Path) -> None:
@@ -477,7 +502,7 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(tmp_path: Path) -> None:  # F-
 def test_without_checksums_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The control of the test before.
     fill(tmp_path)
-    monkeypatch.setattr(journal_module, "verified", lambda row, where: row)
+    monkeypatch.setattr(journal_module, "row_problem", lambda row: None)
     _, _, wrong = flips(tmp_path, 400)
     assert wrong
 
@@ -621,6 +646,127 @@ def test_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(StorageError, match="Permission denied") as raised:
         SpectorMemory.open(tmp_path)
     assert raised.value.errno == errno.EACCES
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which file modes count for processes started through `WITHOUT_RIGHTS`."""
+    (tmp_path / "closed").mkdir(mode=0o555)
+    look = "import os, sys; print(os.access(sys.argv[1], os.W_OK))"
+    if run(look, tmp_path / "closed", through=WITHOUT_RIGHTS) != "False\n":
+        pytest.skip("this user may write everywhere, so there is no read-only folder to try")
+    yield tmp_path
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        path.chmod(0o755)
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_a_space_that_may_not_be_written_can_be_read(guarded: Path, what: str) -> None:
+    space = guarded / "space ?%41#"
+    fill(space)
+    with SpectorMemory.open(space) as memory:
+        right = (list(memory.recall("fox")), list(memory.recall("fox", tags=["animal"], k=1)))
+        listed = memory.browse()
+    (space / "journal.db").chmod(0o444)
+    space.chmod(0o555 if what == "folder" else 0o755)
+    code = """
+        import sys
+        from spector import SpectorMemory, StorageError
+        from spector.store import check
+
+        with SpectorMemory.open(sys.argv[1]) as memory:
+            assert memory.status().read_only
+            for call in (lambda: memory.remember("x"), lambda: memory.forget("a")):
+                try:
+                    call()
+                except StorageError as error:
+                    assert "open for reading only, because this process may not" in str(error)
+                else:
+                    raise AssertionError
+            print((list(memory.recall("fox")), list(memory.recall("fox", tags=["animal"], k=1))))
+            print(memory.browse())
+            print(memory.inspect("a").text, memory.explain("a", "fox").score > 0, len(memory))
+        print(check(sys.argv[1]).ok)
+    """
+    expected = f"{right}\n{listed}\nred fox in the rain True 3\nTrue\n"
+    assert run(code, space, through=WITHOUT_RIGHTS) == expected
+    space.chmod(0o755)
+    (space / "journal.db").chmod(0o644)
+    with SpectorMemory.open(space) as memory:
+        assert not memory.status().read_only
+
+
+def test_a_log_that_cannot_be_merged_is_said_to_be_the_reason(guarded: Path) -> None:
+    with SpectorMemory.open(guarded / "live") as memory:
+        memory.remember("in the log", id="a")
+        shutil.copytree(guarded / "live", guarded / "with")
+        shutil.copytree(guarded / "live", guarded / "without")
+    (guarded / "without" / "journal.db-shm").unlink()
+    for name in ("with", "without"):
+        (guarded / name).chmod(0o555)
+    code = """
+        import sys
+        from spector import SpectorMemory, StorageError
+        from spector.store import check
+
+        with SpectorMemory.open(sys.argv[1] + "/with") as memory:
+            assert [hit.id for hit in memory.recall("log")] == ["a"]
+        for call in (SpectorMemory.open, check):
+            try:
+                call(sys.argv[1] + "/without")
+            except StorageError as error:
+                assert "journal.db cannot be read: its last changes are in a log" in str(error)
+                assert "copy the folder" in str(error)
+            else:
+                raise AssertionError
+    """
+    run(code, guarded, through=WITHOUT_RIGHTS)
+
+
+def test_a_change_under_a_reader_without_rights(guarded: Path) -> None:
+    """Without a lock the reader cannot keep a writer away, but it does not answer wrongly."""
+    space = guarded / "space"
+    fill(space)
+    space.chmod(0o555)
+    code = """
+        import sys
+        from spector import SpectorMemory, StorageError
+
+        with SpectorMemory.open(sys.argv[1]) as memory:
+            assert len(memory.recall("fox")) == 2
+            print("open", flush=True)
+            for turn in ("while the writer is there", "after it closed"):
+                sys.stdin.readline()
+                for call in (lambda: memory.recall("fox"), memory.browse, memory.status):
+                    try:
+                        call()
+                    except StorageError as error:
+                        assert "was changed by another process while it was open" in str(error)
+                    else:
+                        raise AssertionError(turn)
+                print(turn, flush=True)
+        with SpectorMemory.open(sys.argv[1]) as memory:
+            assert len(memory.recall("fox")) == 3
+    """
+    child = start(code, space, through=WITHOUT_RIGHTS)
+    assert child.stdout is not None
+    assert child.stdin is not None
+
+    def go_on() -> None:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+
+    lines = [child.stdout.readline()]
+    space.chmod(0o755)
+    with SpectorMemory.open(space) as memory:
+        memory.remember("one fox more", id="e")
+        go_on()
+        lines.append(child.stdout.readline())
+    space.chmod(0o555)
+    go_on()
+    assert finish(child) == "after it closed\n"
+    assert lines == ["open\n", "while the writer is there\n"]
 
 
 def test_a_creation_that_was_interrupted(tmp_path: Path) -> None:  # F-033

@@ -6,8 +6,12 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/crc32c.hpp"
+
 namespace spector {
 namespace {
+
+constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // bit 31 is x^0
 
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 
@@ -16,7 +20,7 @@ constexpr CrcTables make_crc_tables() {
   CrcTables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78U : 0U);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0U);
     tables[0][byte] = crc;
   }
   for (std::size_t slice = 1; slice < 8; ++slice) {
@@ -53,6 +57,33 @@ std::uint64_t hash64(std::string_view bytes) noexcept {
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) noexcept {
+#ifdef SPECTOR_X86
+  static const bool has_instruction = kernels::has_crc32c();
+  if (has_instruction) return ~kernels::crc32c_sse42(bytes.data(), bytes.size(), ~seed);
+#endif
+  return crc32c_portable(bytes, seed);
+}
+
+std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second,
+                            std::uint64_t second_bytes) noexcept {
+  // first * x ** (8 * second_bytes): a checksum is a remainder.
+  const auto multiply = [](std::uint32_t a, std::uint32_t b) {
+    std::uint32_t product = 0;
+    for (std::uint32_t bit = 0x80000000U; bit != 0; bit >>= 1) {
+      if ((a & bit) != 0) product ^= b;
+      b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0U);
+    }
+    return product;
+  };
+  std::uint32_t power = 0x00800000U;  // x^8, squared step by step
+  for (; second_bytes != 0; second_bytes >>= 1) {
+    if ((second_bytes & 1) != 0) first = multiply(first, power);
+    power = multiply(power, power);
+  }
+  return first ^ second;
+}
+
+std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t seed) noexcept {
   static_assert(std::endian::native == std::endian::little, "stored formats are little-endian");
   std::uint32_t crc = ~seed;
   const auto* at = reinterpret_cast<const char*>(bytes.data());
@@ -82,11 +113,13 @@ std::uint64_t table_hash(std::string_view bytes, std::uint64_t seed) noexcept {
 }
 
 std::uint64_t process_seed() noexcept {
-  static const std::uint64_t seed = [] {
-    std::random_device device;
-    return (static_cast<std::uint64_t>(device()) << 32) | device();
-  }();
+  static const std::uint64_t seed = random_seed();
   return seed;
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
 }  // namespace spector

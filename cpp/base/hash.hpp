@@ -1,4 +1,4 @@
-// Hashes and checksums that are stored on disk, and one that is not. Pure functions.
+// Hashes and checksums that stored files depend on. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,22 @@ namespace spector {
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes,
                                    std::uint32_t seed = 0) noexcept;
 
-// For hash tables in memory only: fast, and seeded so that stored text cannot aim at collisions.
+// The same without the processor's instruction for it.
+[[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes,
+                                            std::uint32_t seed = 0) noexcept;
+
+// The checksum of two stretches from the checksums of each.
+[[nodiscard]] std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second,
+                                          std::uint64_t second_bytes) noexcept;
+
+// For hash tables: fast, and seeded so that stored text cannot aim at collisions. Stored tables
+// depend on it, with a seed of their own.
 [[nodiscard]] std::uint64_t table_hash(std::string_view bytes, std::uint64_t seed) noexcept;
 
 // One seed per process for `table_hash`. Nothing visible depends on it.
 [[nodiscard]] std::uint64_t process_seed() noexcept;
+
+// A seed nobody has seen.
+[[nodiscard]] std::uint64_t random_seed();
 
 }  // namespace spector

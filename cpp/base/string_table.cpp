@@ -33,7 +33,6 @@ std::uint32_t hash_of(std::string_view key) noexcept {
   return static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
 }
 
-// kNone for an empty bucket.
 std::uint32_t number_of(std::uint64_t entry) noexcept {
   return static_cast<std::uint32_t>(entry) - 1;
 }
@@ -61,6 +60,7 @@ void StringTable::swap(StringTable& other) noexcept {
   exchange(size_, other.size_);
   exchange(chunk_bytes_, other.chunk_bytes_);
   std::swap(domain_, other.domain_);
+  std::swap(first_, other.first_);
   std::swap(chunks_, other.chunks_);
   std::swap(free_, other.free_);
   std::swap(n_free_, other.n_free_);
@@ -80,24 +80,32 @@ StringTable::Place StringTable::locate(const Table& table, std::string_view key,
 }
 
 std::uint32_t StringTable::find(std::string_view key) const noexcept {
+  const std::uint32_t stored = first_.find(key);
+  if (stored != kNone) return stored;
   const Table* table = table_.load(std::memory_order_acquire);  // with what `grow` copied
-  return table == nullptr ? kNone : number_of(locate(*table, key, hash_of(key)).entry);
+  if (table == nullptr) return kNone;
+  const std::uint64_t entry = locate(*table, key, hash_of(key)).entry;
+  return entry == 0 ? kNone : first_.size() + number_of(entry);
 }
 
 std::string_view StringTable::operator[](std::uint32_t number) const noexcept {
+  if (number < first_.size()) return first_[number];
   // Whoever knows the number sees a table at least as new as the string.
-  return read(table_.load(std::memory_order_acquire)->strings[number]);
+  return read(table_.load(std::memory_order_acquire)->strings[number - first_.size()]);
 }
 
 std::uint32_t StringTable::intern(std::string_view key) {
+  const std::uint32_t stored = first_.find(key);
+  if (stored != kNone) return stored;
   const std::uint32_t hash = hash_of(key);
   Table* table = table_.load(std::memory_order_relaxed);  // only the writer stores it
   if (table == nullptr) table = grow();
   Place place = locate(*table, key, hash);
-  if (place.entry != 0) return number_of(place.entry);
+  if (place.entry != 0) return first_.size() + number_of(place.entry);
 
-  const std::uint32_t number = size_.load(std::memory_order_relaxed);
-  if (number >= kNone - 1) throw Capacity("more than 4,294,967,294 distinct strings");
+  const std::uint32_t size = size_.load(std::memory_order_relaxed);
+  const std::uint32_t number = size - first_.size();
+  if (size >= kNone - 1) throw Capacity("more than 4,294,967,294 distinct strings");
   if (number == capacity(table->n_buckets)) {
     table = grow();
     place = locate(*table, key, hash);
@@ -105,8 +113,8 @@ std::uint32_t StringTable::intern(std::string_view key) {
   table->strings[number] = write(key);  // the last step that can throw
   table->buckets[place.bucket].store(std::uint64_t{hash} << 32 | (number + 1),
                                      std::memory_order_release);  // see `locate`
-  size_.store(number + 1, std::memory_order_release);
-  return number;
+  size_.store(size + 1, std::memory_order_release);
+  return size;
 }
 
 StringTable::Table* StringTable::grow() {
@@ -124,7 +132,8 @@ StringTable::Table* StringTable::grow() {
       }
       grown->buckets[bucket].store(entry, std::memory_order_relaxed);
     }
-    std::copy_n(old->strings.get(), size_.load(std::memory_order_relaxed), grown->strings.get());
+    std::copy_n(old->strings.get(), size_.load(std::memory_order_relaxed) - first_.size(),
+                grown->strings.get());
   }
   Table* const table = grown.release();
   table_.store(table, std::memory_order_release);
@@ -171,7 +180,8 @@ const char* StringTable::write(std::string_view key) {
 
 std::size_t StringTable::memory_bytes() const noexcept {
   const Table* table = table_.load(std::memory_order_acquire);
-  return (table == nullptr ? 0 : table->bytes()) + chunk_bytes_.load(std::memory_order_relaxed);
+  return first_.memory_bytes() + (table == nullptr ? 0 : table->bytes()) +
+         chunk_bytes_.load(std::memory_order_relaxed);
 }
 
 }  // namespace spector

@@ -2,7 +2,8 @@
 //
 // Strings lie in chunks and never move: a string_view from here is valid as long as the table. The
 // hash table holds a number and half a hash in each bucket; nothing is allocated per string.
-// Numbers never change; entries are dropped by building a new table.
+// Numbers never change; entries are dropped by building a new table. A table may begin with the
+// strings of a stored file, which have the first numbers and stay where they are.
 //
 // Without a domain: reads may run together, `intern` needs the table to itself. With one: reads run
 // without locks beside one thread that interns, and each reader holds a Pin of the domain from
@@ -16,9 +17,11 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/epoch.hpp"
+#include "base/frozen_strings.hpp"
 
 namespace spector {
 
@@ -28,6 +31,8 @@ class StringTable {
 
   StringTable() = default;
   explicit StringTable(EpochDomain& domain) noexcept : domain_(&domain) {}
+  StringTable(EpochDomain& domain, FrozenStrings first) noexcept
+      : domain_(&domain), first_(std::move(first)), size_(first_.size()) {}
   StringTable(StringTable&& other) noexcept { swap(other); }
   // Exchanges the two, domains included.
   StringTable& operator=(StringTable&& other) noexcept {
@@ -77,6 +82,7 @@ class StringTable {
   [[nodiscard]] const char* write(std::string_view key);
 
   EpochDomain* domain_ = nullptr;
+  FrozenStrings first_;  // the table below counts from 0 after it
   std::atomic<Table*> table_{nullptr};
   std::atomic<std::uint32_t> size_{0};
   // The writer's, apart from chunk_bytes_.

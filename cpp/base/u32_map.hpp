@@ -5,7 +5,9 @@
 // Destroying and moving a map need it to themselves in both cases.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,6 +55,13 @@ class U32Map {
                                        std::memory_order_release);
     size_.store(size + 1, std::memory_order_release);
     return value;
+  }
+
+  // Makes room for `n` keys, before the first of them. On an exception nothing has changed.
+  void reserve(std::size_t n) {
+    if (current() == nullptr)
+      table_.store(new Table(std::bit_ceil(std::max<std::size_t>(64, n + n / 2))),
+                   std::memory_order_release);
   }
 
   template <class Visit>

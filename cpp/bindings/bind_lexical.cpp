@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
 #include "lexical/analyzer.hpp"
+#include "lexical/index_file.hpp"
 #include "lexical/row_table.hpp"
 #include "lexical/text_index.hpp"
 #include "lexical/token_index.hpp"
@@ -244,6 +246,14 @@ class PyTextIndex {
     const GilRelease release;
     index_.compact();
   }
+  void save(const std::string& path, const IndexSettings& settings, const RowTable& rows) {
+    const GilRelease release;
+    index_.save(path, settings, rows);
+  }
+  void load(const IndexFile& file) {
+    const GilRelease release;
+    index_.load(file);
+  }
   [[nodiscard]] bool contains(std::uint32_t slot) const { return index_.contains(slot); }
   [[nodiscard]] std::size_t size() const { return index_.size(); }
   [[nodiscard]] TextIndexStats stats() const {
@@ -272,6 +282,34 @@ class PyTextIndex {
   Pipeline pipeline_;
   TextIndex index_;
 };
+
+// k1 and b are the index's own.
+IndexSettings index_settings(std::string analyzer, std::string language, std::string fingerprint) {
+  return {0, 0, std::move(analyzer), std::move(language), std::move(fingerprint)};
+}
+
+// Paths are bytes, as the operating system takes them.
+void register_index_file(py::module_& module) {
+  py::class_<IndexSettings>(module, "IndexSettings")
+      .def(py::init(&index_settings), py::arg("analyzer"), py::arg("language"),
+           py::arg("fingerprint"))
+      .def_readonly("k1", &IndexSettings::k1)
+      .def_readonly("b", &IndexSettings::b)
+      .def_readonly("analyzer", &IndexSettings::analyzer)
+      .def_readonly("language", &IndexSettings::language)
+      .def_readonly("fingerprint", &IndexSettings::fingerprint);
+  py::class_<IndexFile>(module, "IndexFile")
+      .def(py::init([](const py::bytes& path, bool mapped) {
+             const std::string name = path;
+             const GilRelease release;
+             return std::make_unique<IndexFile>(name, mapped);
+           }),
+           py::arg("path"), py::arg("mapped"))
+      .def_property_readonly("holds_texts",
+                             [](const IndexFile& file) { return file.kind() == IndexKind::kTexts; })
+      .def_property_readonly("settings", &IndexFile::settings)
+      .def("__len__", &IndexFile::n_documents);
+}
 
 py::dict to_dict(const Bm25Stats& stats) {
   py::dict dict;
@@ -346,6 +384,8 @@ void register_lexical(py::module_& module) {
   module.attr("UNICODE_VERSION") = kUnicodeVersion;
   module.def("analyze", &analyze_text, py::arg("kind"), py::arg("text"));
 
+  register_index_file(module);
+
   py::class_<Prepared>(module, "PreparedTexts")
       .def("__len__", [](const Prepared& prepared) { return prepared.batch.size(); })
       .def_readonly("error", &Prepared::error)
@@ -363,6 +403,8 @@ void register_lexical(py::module_& module) {
            py::arg("threads"))
       .def("explain", &PyTextIndex::explain, py::arg("query"), py::arg("slot"))
       .def("compact", &PyTextIndex::compact)
+      .def("save", &PyTextIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"))
+      .def("load", &PyTextIndex::load, py::arg("file"))
       .def("contains", &PyTextIndex::contains, py::arg("slot"))
       .def("size", &PyTextIndex::size)
       .def("stats", [](const PyTextIndex& index) {
@@ -424,6 +466,9 @@ void register_lexical(py::module_& module) {
           py::arg("indptr").noconvert(), py::arg("token_ids").noconvert(), py::arg("k"),
           py::arg("threads"))
       .def("compact", &TokenIndex::compact, py::call_guard<GilRelease>())
+      .def("save", &TokenIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"),
+           py::call_guard<GilRelease>())
+      .def("load", &TokenIndex::load, py::arg("file"), py::call_guard<GilRelease>())
       .def("contains", &TokenIndex::contains, py::arg("slot"))
       .def("size", &TokenIndex::size)
       .def("stats", [](const TokenIndex& index) { return to_dict(index.stats()); });
@@ -459,6 +504,7 @@ void register_lexical(py::module_& module) {
       .def(
           "ids", [](const RowTable& table, const Rows& rows) { return table.ids(span_of(rows)); },
           py::arg("rows").noconvert())
+      .def("load", &RowTable::load, py::arg("file"), py::call_guard<GilRelease>())
       .def("__len__", &RowTable::size)
       .def("memory_bytes", &RowTable::memory_bytes);
 }

@@ -144,6 +144,7 @@ double Bm25Index::average_length() const noexcept {
 
 std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bool with_head,
                                           std::span<const std::uint32_t> numbers) const {
+  for (const Segment* segment : segments) segment->check_rows();
   // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is the
   // head.
   struct Source {
@@ -349,6 +350,30 @@ std::vector<std::uint32_t> Bm25Index::compact_numbers() const {
     if (live_[term] > 0) numbers[term] = next++;
   }
   return numbers;
+}
+
+std::optional<const Segment*> Bm25Index::sealed() const noexcept {
+  if (head_->n_rows() > 0 || segments_.size() > 1) return std::nullopt;
+  if (segments_.empty()) return nullptr;
+  const Segment& only = *segments_.front();
+  const std::span<const std::uint32_t> numbers = only.term_numbers();
+  const bool by_place = numbers.empty() || numbers.back() + std::size_t{1} == numbers.size();
+  return only.n_dead_rows() == 0 && by_place ? std::optional(&only) : std::nullopt;
+}
+
+void Bm25Index::adopt(std::unique_ptr<Segment> segment) {
+  if (n_documents_ > 0) throw std::logic_error("the index has documents");
+  std::vector<std::uint32_t> live;
+  if (segment != nullptr) {
+    for (const Segment::Term& term : segment->arrays().terms) live.push_back(term.count);
+    segments_.reserve(segments_.size() + 1);
+    n_documents_ = segment->n_rows();
+    const std::span<const std::uint32_t> lengths = segment->lengths();
+    total_length_ = std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
+    segments_.push_back(std::move(segment));
+  }
+  n_terms_ = live.size();
+  live_ = std::move(live);
 }
 
 Bm25Stats Bm25Index::stats() const noexcept {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -128,6 +129,15 @@ class Bm25Index {
   // A renaming that drops the terms without live documents.
   [[nodiscard]] std::vector<std::uint32_t> compact_numbers() const;
 
+  // All there is in one segment without dead rows, in which place i is term i; null if there are no
+  // documents. Nothing if a compaction must come first.
+  [[nodiscard]] std::optional<const Segment*> sealed() const noexcept;
+
+  // Of an index without documents: takes them from a segment in which place i is term i.
+  void adopt(std::unique_ptr<Segment> segment);
+
+  [[nodiscard]] double k1() const noexcept { return k1_; }
+  [[nodiscard]] double b() const noexcept { return b_; }
   [[nodiscard]] std::size_t size() const noexcept { return n_documents_; }
   [[nodiscard]] std::uint64_t n_terms() const noexcept { return n_terms_; }
   [[nodiscard]] Bm25Stats stats() const noexcept;

@@ -1,17 +1,40 @@
 #include "lexical/row_table.hpp"
 
+#include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.hpp"
 
 namespace spector {
 
+RowTable::Table::Table(EpochDomain& epochs, FrozenStrings first_keys,
+                       SharedSpan<std::uint32_t> first_rows, std::uint32_t n)
+    : keys(epochs, std::move(first_keys)), rows(std::move(first_rows)), n_first(n) {
+  row_of_key.grow_to(rows.values.size(), kNone);
+  for (std::size_t i = 0; i < rows.values.size(); ++i) {
+    row_of_key[i].store(rows.values[i], std::memory_order_relaxed);
+  }
+}
+
+std::uint32_t RowTable::Table::key(std::uint64_t row) const noexcept {
+  if (row >= n_first) {
+    const std::uint64_t i = row - n_first;
+    return i < key_of_row.size() ? key_of_row[i].load(std::memory_order_acquire) : kNone;
+  }
+  const auto at = std::lower_bound(rows.values.begin(), rows.values.end(), row);
+  if (at == rows.values.end() || *at != row) return kNone;
+  const auto found = static_cast<std::uint32_t>(at - rows.values.begin());
+  // It may have been removed since, and the id be back under another row.
+  return row_of_key[found].load(std::memory_order_acquire) == row ? found : kNone;
+}
+
 RowTable::RowTable() : own_(new Table(epochs_)), table_(std::unique_ptr<const Table>(own_)) {}
 
 std::vector<std::uint32_t> RowTable::assign(std::span<const std::string_view> ids) {
   const std::scoped_lock lock(writer_);
   Table& table = *own_;
-  if (table.key_of_row.size() + ids.size() >= kNone) {
+  if (table.n_rows() + ids.size() >= kNone) {
     throw Capacity("more than 4,294,967,294 documents");
   }
   std::vector<std::uint32_t> rows;
@@ -22,7 +45,7 @@ std::vector<std::uint32_t> RowTable::assign(std::span<const std::string_view> id
     const std::uint32_t key = table.keys.intern(id);
     std::uint32_t row = table.row_of_key[key].load(std::memory_order_relaxed);
     if (row == kNone) {
-      row = static_cast<std::uint32_t>(table.key_of_row.size());
+      row = table.n_rows();
       table.key_of_row.emplace_back(key);
       table.row_of_key[key].store(row, std::memory_order_release);
       size_.fetch_add(1, std::memory_order_release);
@@ -39,7 +62,9 @@ std::optional<std::uint32_t> RowTable::remove(std::string_view id) {
   const std::uint32_t row = own_->row_of_key[key].load(std::memory_order_relaxed);
   if (row == kNone) return std::nullopt;
   own_->row_of_key[key].store(kNone, std::memory_order_release);
-  own_->key_of_row[row].store(kNone, std::memory_order_release);
+  if (row >= own_->n_first) {
+    own_->key_of_row[row - own_->n_first].store(kNone, std::memory_order_release);
+  }
   size_.fetch_sub(1, std::memory_order_release);
   if (own_->keys.size() > 2 * size() + 1024) {
     auto table = without_removed();
@@ -52,15 +77,38 @@ std::optional<std::uint32_t> RowTable::remove(std::string_view id) {
 }
 
 std::unique_ptr<RowTable::Table> RowTable::without_removed() const {
-  auto table = std::make_unique<Table>(epochs_);
-  table->key_of_row.grow_to(own_->key_of_row.size(), kNone);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> live;  // row, key
   for (std::uint32_t key = 0; key < own_->keys.size(); ++key) {
     const std::uint32_t row = own_->row_of_key[key].load(std::memory_order_relaxed);
-    if (row == kNone) continue;
-    table->row_of_key.emplace_back(row);
-    table->key_of_row[row].store(table->keys.intern(own_->keys[key]), std::memory_order_relaxed);
+    if (row != kNone) live.emplace_back(row, key);
   }
+  std::sort(live.begin(), live.end());
+  const auto rows = std::make_shared<std::vector<std::uint32_t>>();
+  for (const auto& [row, key] : live) rows->push_back(row);
+  auto table = std::make_unique<Table>(epochs_, FrozenStrings(),
+                                       SharedSpan<std::uint32_t>{*rows, rows}, own_->n_rows());
+  for (const auto& [row, key] : live) table->keys.intern(own_->keys[key]);
   return table;
+}
+
+std::uint32_t RowTable::freeze(std::span<const std::uint32_t> rows, StringFreezer& ids) const {
+  const std::scoped_lock lock(writer_);
+  for (const std::uint32_t row : rows) {
+    const std::uint32_t key = own_->key(row);
+    if (key == kNone) throw std::logic_error("a document without an id");
+    ids.add(own_->keys[key]);
+  }
+  return own_->n_rows();
+}
+
+void RowTable::load(const IndexFile& file) {
+  const std::scoped_lock lock(writer_);
+  if (own_->n_rows() > 0) throw std::logic_error("the table has ids");
+  auto table = std::make_unique<Table>(epochs_, file.ids(), file.slots(), file.next_row());
+  Table* next = table.get();
+  table_.publish(std::move(table), epochs_);
+  own_ = next;
+  size_.store(next->keys.size(), std::memory_order_release);
 }
 
 std::optional<std::uint32_t> RowTable::find(std::string_view id) const {
@@ -75,14 +123,10 @@ std::optional<std::uint32_t> RowTable::find(std::string_view id) const {
 std::vector<std::optional<std::string>> RowTable::ids(std::span<const std::int64_t> rows) const {
   const EpochDomain::Pin pin = epochs_.pin();
   const Table& table = table_.get(pin);
-  const std::size_t n_rows = table.key_of_row.size();
   std::vector<std::optional<std::string>> ids;
   ids.reserve(rows.size());
   for (const std::int64_t row : rows) {
-    const std::uint32_t key =
-        row >= 0 && static_cast<std::size_t>(row) < n_rows
-            ? table.key_of_row[static_cast<std::size_t>(row)].load(std::memory_order_acquire)
-            : kNone;
+    const std::uint32_t key = row >= 0 ? table.key(static_cast<std::uint64_t>(row)) : kNone;
     ids.emplace_back(key == kNone ? std::optional<std::string>{} : std::string(table.keys[key]));
   }
   return ids;
@@ -91,7 +135,7 @@ std::vector<std::optional<std::string>> RowTable::ids(std::span<const std::int64
 std::size_t RowTable::memory_bytes() const {
   const std::scoped_lock lock(writer_);
   return own_->keys.memory_bytes() + own_->row_of_key.memory_bytes() +
-         own_->key_of_row.memory_bytes();
+         own_->rows.values.size_bytes() + own_->key_of_row.memory_bytes();
 }
 
 }  // namespace spector

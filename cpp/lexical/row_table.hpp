@@ -15,7 +15,9 @@
 
 #include "base/chunked_array.hpp"
 #include "base/epoch.hpp"
+#include "base/frozen_strings.hpp"
 #include "base/string_table.hpp"
+#include "lexical/index_file.hpp"
 
 namespace spector {
 
@@ -35,6 +37,12 @@ class RowTable {
   [[nodiscard]] std::vector<std::optional<std::string>> ids(
       std::span<const std::int64_t> rows) const;
 
+  // Adds the ids of the given rows (which ascend) to `ids`, and returns what row a new id would
+  // get. No id may be added or removed meanwhile.
+  std::uint32_t freeze(std::span<const std::uint32_t> rows, StringFreezer& ids) const;
+  // Of an empty table: takes ids and rows from a file.
+  void load(const IndexFile& file);
+
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t memory_bytes() const;
 
@@ -45,9 +53,21 @@ class RowTable {
   // Replaced as a whole when most of its strings are of removed ids.
   struct Table {
     explicit Table(EpochDomain& epochs) : keys(epochs) {}
+    // Key i of the table's beginning has rows[i]; the other keys have rows from n_first on.
+    Table(EpochDomain& epochs, FrozenStrings first_keys, SharedSpan<std::uint32_t> first_rows,
+          std::uint32_t n_first);
+
+    // The key of a row, kNone for one that was removed or never given.
+    [[nodiscard]] std::uint32_t key(std::uint64_t row) const noexcept;
+    [[nodiscard]] std::uint32_t n_rows() const noexcept {
+      return n_first + static_cast<std::uint32_t>(key_of_row.size());
+    }
+
     StringTable keys;
-    Column row_of_key;  // kNone: removed; written before the key can be found
-    Column key_of_row;
+    Column row_of_key;               // kNone: removed; written before the key can be found
+    SharedSpan<std::uint32_t> rows;  // ascending
+    std::uint32_t n_first = 0;
+    Column key_of_row;  // from n_first on
   };
 
   [[nodiscard]] std::unique_ptr<Table> without_removed() const;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <thread>
 
 #include "base/error.hpp"
+#include "base/parallel.hpp"
 
 namespace spector {
 namespace {
@@ -50,22 +53,25 @@ void Segment::Rows::end_row(std::uint32_t slot, std::uint32_t length) {
 }
 
 Segment::Segment(Rows rows, Postings postings, double k1, double b, double average)
-    : rows_(std::move(rows)),
-      bound_average_(std::max(average, 1e-9) * kDrift),
-      best_average_(std::max(average, 1e-9) / kDrift) {
+    : rows_checked_(true) {
   if (postings.rows.size() >= kNone) throw Capacity("a segment has over 4,294,967,294 postings");
+  const auto own = std::make_shared<Own>();
+  own->rows = std::move(rows);
+  arrays_.slots = own->rows.slots;
+  arrays_.lengths = own->rows.lengths;
+  arrays_.row_term_ends = own->rows.row_term_ends;
+  arrays_.row_terms = own->rows.row_terms;
+  arrays_.bound_average = std::max(average, 1e-9) * kDrift;
+  arrays_.best_average = std::max(average, 1e-9) / kDrift;
+  make_alive();
   const std::uint32_t windows = n_windows();
   // Windows pay where a term has some rows in most of them.
   const std::uint64_t many = std::max<std::uint64_t>(64, 2 * std::uint64_t{windows});
   const std::size_t count = postings.terms.size();
 
-  deleted_ = std::make_unique<std::atomic<StateNumber>[]>(n_rows());
-  for (std::uint32_t row = 0; row < n_rows(); ++row) {
-    deleted_[row].store(kAlive, std::memory_order_relaxed);
-  }
   places_.assign(count == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
   numbers_ = std::move(postings.terms);
-  terms_.resize(count);
+  own->terms.resize(count);
   deaths_.resize(count);
   std::uint64_t n_windowed = 0;
   std::uint64_t n_windowed_terms = 0;
@@ -76,19 +82,19 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
       ++n_windowed_terms;
     }
   }
-  offsets_.resize(n_windowed);
-  sparse_rows_.resize(postings.rows.size() - n_windowed);
-  bounds_.resize(postings.rows.size());
-  frequencies_.resize(postings.rows.size());
-  window_starts_.resize(n_windowed_terms * (windows + 1));
-  window_maxima_.resize(n_windowed_terms * (windows + 1));
+  own->offsets.resize(n_windowed);
+  own->sparse_rows.resize(postings.rows.size() - n_windowed);
+  own->bounds.resize(postings.rows.size());
+  own->frequencies.resize(postings.rows.size());
+  own->window_starts.resize(n_windowed_terms * (windows + 1));
+  own->window_maxima.resize(n_windowed_terms * (windows + 1));
 
   // c0 + c1 * length at the two averages, per row.
   std::vector<float> high(n_rows());
   std::vector<float> low(n_rows());
   for (std::uint32_t row = 0; row < n_rows(); ++row) {
-    high[row] = static_cast<float>(k1 * (1 - b + b * rows_.lengths[row] / bound_average_));
-    low[row] = static_cast<float>(k1 * (1 - b + b * rows_.lengths[row] / best_average_));
+    high[row] = static_cast<float>(k1 * (1 - b + b * arrays_.lengths[row] / arrays_.bound_average));
+    low[row] = static_cast<float>(k1 * (1 - b + b * arrays_.lengths[row] / arrays_.best_average));
   }
 
   std::uint32_t windowed = 0;
@@ -99,9 +105,8 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
         std::span(postings.rows).subspan(postings.ends[i], postings.ends[i + 1] - postings.ends[i]);
     const auto n = static_cast<std::uint32_t>(term_rows.size());
     const bool is_windowed = n >= many;
-    Term& term = terms_[i];
-    term = {
-        is_windowed ? windowed : sparse, n, is_windowed ? window_entry : kNone, {0, 0, 0}, false};
+    Term& term = own->terms[i];
+    term = {is_windowed ? windowed : sparse, n, is_windowed ? window_entry : kNone, {0, 0, 0}, 0};
     places_[numbers_[i]] = static_cast<std::uint32_t>(i);
 
     std::array<std::uint32_t, 256> histogram{};  // of impacts in 1/255, rounded down
@@ -111,12 +116,13 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
       const auto f_real = static_cast<float>(f);
       // 1e-5 covers the rounding of these floats and of the scores.
       const float bound = std::ceil(255.0F * (f_real / (f_real + high[row])) * 1.00001F);
-      bounds_[term.begin + j] = static_cast<std::uint8_t>(std::min(bound, 255.0F));
+      own->bounds[term.begin + j] = static_cast<std::uint8_t>(std::min(bound, 255.0F));
       ++histogram[static_cast<std::uint8_t>(255.0F * (f_real / (f_real + low[row])) * 0.99999F)];
-      frequencies_[term.begin + j] = static_cast<std::uint8_t>(std::min<std::uint32_t>(f, kEscape));
+      own->frequencies[term.begin + j] =
+          static_cast<std::uint8_t>(std::min<std::uint32_t>(f, kEscape));
       if (f >= kEscape) {
-        escapes_.emplace_back(term.begin + j, f);
-        term.escapes = true;
+        own->escapes.push_back({term.begin + j, f});
+        term.escapes = 1;
       }
     }
     std::uint64_t above = 0;
@@ -130,30 +136,234 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
 
     if (!is_windowed) {
       std::copy(term_rows.begin(), term_rows.end(),
-                sparse_rows_.begin() + static_cast<std::ptrdiff_t>(sparse - n_windowed));
+                own->sparse_rows.begin() + static_cast<std::ptrdiff_t>(sparse - n_windowed));
       sparse += n;
       continue;
     }
     std::uint32_t j = 0;
     for (std::uint32_t window = 0; window <= windows; ++window) {
-      window_starts_[window_entry + window] = j;
+      own->window_starts[window_entry + window] = j;
       std::uint8_t highest = 0;
       for (; j < n && term_rows[j] / kWindow == window; ++j) {
-        offsets_[windowed + j] = static_cast<std::uint16_t>(term_rows[j] % kWindow);
-        highest = std::max(highest, bounds_[windowed + j]);
+        own->offsets[windowed + j] = static_cast<std::uint16_t>(term_rows[j] % kWindow);
+        highest = std::max(highest, own->bounds[windowed + j]);
       }
-      window_maxima_[window_entry + window] = highest;
+      own->window_maxima[window_entry + window] = highest;
     }
     windowed += n;
     window_entry += windows + 1;
   }
-  std::sort(escapes_.begin(), escapes_.end());
+  std::sort(own->escapes.begin(), own->escapes.end());
+  arrays_.terms = own->terms;
+  arrays_.offsets = own->offsets;
+  arrays_.sparse_rows = own->sparse_rows;
+  arrays_.bounds = own->bounds;
+  arrays_.frequencies = own->frequencies;
+  arrays_.escapes = own->escapes;
+  arrays_.window_starts = own->window_starts;
+  arrays_.window_maxima = own->window_maxima;
+  owners_.push_back(own);
+}
+
+Segment::Segment(const Arrays& arrays, std::vector<std::shared_ptr<const void>> owners)
+    : arrays_(arrays), owners_(std::move(owners)) {
+  make_alive();
+  places_.resize(arrays_.terms.size());
+  std::iota(places_.begin(), places_.end(), 0U);
+  numbers_ = places_;
+  deaths_.resize(arrays_.terms.size());
+}
+
+void Segment::make_alive() {
+  deleted_ = std::make_unique<std::atomic<StateNumber>[]>(n_rows());
+  for (std::uint32_t row = 0; row < n_rows(); ++row) {
+    deleted_[row].store(kAlive, std::memory_order_relaxed);
+  }
+}
+
+std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
+  const auto ascend = [](const auto& values) {
+    bool ok = true;  // without a branch: it is vectorised
+    for (std::size_t i = 1; i < values.size(); ++i) ok &= values[i - 1] < values[i];
+    return ok;
+  };
+  const std::size_t n_rows = arrays.slots.size();
+  if (n_rows >= kNone || !ascend(arrays.slots) || (n_rows > 0 && arrays.slots.back() == kNone)) {
+    return Fault{Part::kSlots, "rows do not ascend"};
+  }
+  if (arrays.lengths.size() != n_rows) return Fault{Part::kLengths, "not one for each row"};
+  constexpr std::uint32_t kLongest = 0x7fffffffU;  // kernels read them as signed
+  if (std::any_of(arrays.lengths.begin(), arrays.lengths.end(),
+                  [](std::uint32_t length) { return length > kLongest; })) {
+    return Fault{Part::kLengths, "a document of more than 2^31-1 tokens"};
+  }
+  if (arrays.row_term_ends.size() != n_rows) {
+    return Fault{Part::kRowTermEnds, "not one for each row"};
+  }
+  if (!std::is_sorted(arrays.row_term_ends.begin(), arrays.row_term_ends.end())) {
+    return Fault{Part::kRowTermEnds, "a row ends before it begins"};
+  }
+  if ((n_rows == 0 ? 0 : arrays.row_term_ends.back()) != arrays.row_terms.size()) {
+    return Fault{Part::kRowTerms, "they do not end with the last row"};
+  }
+
+  // Terms follow each other without gaps in two stretches: those with windows, then the others.
+  const std::size_t n_postings = arrays.bounds.size();
+  const std::uint64_t n_windows = (n_rows + kWindow - 1) / kWindow;
+  if (n_postings >= kNone || arrays.frequencies.size() != n_postings) {
+    return Fault{Part::kFrequencies, "not one for each posting"};
+  }
+  if (arrays.offsets.size() + arrays.sparse_rows.size() != n_postings) {
+    return Fault{Part::kOffsets, "not one for each posting"};
+  }
+  if (arrays.terms.size() >= kNone) return Fault{Part::kTerms, "too many"};
+  if (arrays.window_starts.size() != arrays.window_maxima.size()) {
+    return Fault{Part::kWindowMaxima, "not one for each window"};
+  }
+  std::uint64_t windowed = 0;
+  std::uint64_t sparse = arrays.offsets.size();
+  std::uint64_t entry = 0;
+  for (const Term& term : arrays.terms) {
+    if (term.windows == kNone) {
+      if (term.begin != sparse) return Fault{Part::kTerms, "a gap between terms"};
+      sparse += term.count;
+    } else {
+      if (term.begin != windowed || term.windows != entry) {
+        return Fault{Part::kTerms, "a gap between terms"};
+      }
+      windowed += term.count;
+      entry += n_windows + 1;
+    }
+    if (term.count == 0 || term.escapes > 1) return Fault{Part::kTerms, "a term of no rows"};
+  }
+  if (windowed != arrays.offsets.size() || sparse != n_postings) {
+    return Fault{Part::kTerms, "they do not end with the last posting"};
+  }
+  if (entry != arrays.window_starts.size()) {
+    return Fault{Part::kWindowStarts, "not those of the terms"};
+  }
+
+  // The postings themselves: most of the work, in parts of about equal size.
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  std::vector<std::size_t> parts{0};  // first terms
+  std::size_t in_part = 0;
+  for (std::size_t i = 0; i < arrays.terms.size(); ++i) {
+    if (in_part > kPart) {
+      parts.push_back(i);
+      in_part = 0;
+    }
+    in_part += arrays.terms[i].count;
+  }
+  parts.push_back(arrays.terms.size());
+  std::atomic<bool> rows_ascend{true};
+  std::atomic<bool> offsets_ascend{true};
+  std::atomic<bool> windows_ascend{true};
+  const auto check_term = [&](const Term& term) {
+    if (term.windows == kNone) {
+      const auto rows = arrays.sparse_rows.subspan(term.begin - arrays.offsets.size(), term.count);
+      if (!ascend(rows) || rows.back() >= n_rows) rows_ascend = false;
+      return;
+    }
+    const auto starts = arrays.window_starts.subspan(term.windows, n_windows + 1);
+    if (starts.front() != 0 || starts.back() != term.count ||
+        !std::is_sorted(starts.begin(), starts.end())) {
+      windows_ascend = false;
+      return;
+    }
+    const auto offsets = arrays.offsets.subspan(term.begin, term.count);
+    bool ok = true;
+    for (std::size_t window = 0; window < n_windows; ++window) {
+      const auto part = offsets.subspan(starts[window], starts[window + 1] - starts[window]);
+      if (part.empty()) continue;
+      const std::size_t width = std::min(kWindow, n_rows - window * kWindow);
+      ok &= ascend(part) && part.back() < width;
+    }
+    if (!ok) offsets_ascend = false;
+  };
+  const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+  parallel_for(parts.size() - 1, threads, [&](std::size_t part) {
+    for (std::size_t i = parts[part]; i < parts[part + 1]; ++i) check_term(arrays.terms[i]);
+  });
+  if (!windows_ascend) return Fault{Part::kWindowStarts, "a window ends before it begins"};
+  if (!offsets_ascend) return Fault{Part::kOffsets, "rows of a window do not ascend"};
+  if (!rows_ascend) return Fault{Part::kSparseRows, "rows of a term do not ascend"};
+
+  // Each escape belongs to a frequency that is one, and there are as many: so each has its own.
+  if (!ascend(arrays.escapes) ||
+      std::any_of(arrays.escapes.begin(), arrays.escapes.end(), [&](const Escape& escape) {
+        return escape.posting >= n_postings || arrays.frequencies[escape.posting] != kEscape ||
+               escape.frequency < kEscape;
+      })) {
+    return Fault{Part::kEscapes, "one is of no posting"};
+  }
+  const auto n_escapes = std::count(arrays.frequencies.begin(), arrays.frequencies.end(), kEscape);
+  if (static_cast<std::size_t>(n_escapes) != arrays.escapes.size()) {
+    return Fault{Part::kEscapes, "not one for each high frequency"};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// Reads a varint from bytes[at, end) and moves `at` behind it; false if there is no good one.
+bool read_varint(std::span<const std::uint8_t> bytes, std::uint32_t& at, std::uint32_t end,
+                 std::uint32_t& value) noexcept {
+  std::uint64_t read = 0;
+  for (unsigned shift = 0; at < end && shift < 35; shift += 7) {
+    const std::uint8_t byte = bytes[at++];
+    read |= std::uint64_t{byte & 0x7fU} << shift;
+    if (byte >= 0x80) continue;
+    value = static_cast<std::uint32_t>(read);
+    return read <= 0xffffffffU;
+  }
+  return false;
+}
+
+[[noreturn]] void fail_rows() {
+  throw Corruption(
+      "the terms of a row are not those of its postings: the file that the index was loaded from "
+      "is damaged; rebuild it from the texts");
+}
+
+}  // namespace
+
+void Segment::check_row(std::uint32_t row) const {
+  if (rows_checked_) return;
+  // Distinct terms that all have the row: so deleting it takes from each what it has.
+  std::uint32_t at = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
+  const std::uint32_t end = arrays_.row_term_ends[row];
+  for (std::uint64_t term = 0, n = 0; at < end; ++n) {
+    std::uint32_t step = 0;
+    if (!read_varint(arrays_.row_terms, at, end, step) || (step == 0 && n > 0)) fail_rows();
+    term += step;
+    if (term >= arrays_.terms.size() || frequency_at(arrays_.terms[term], row) == 0) fail_rows();
+  }
+}
+
+void Segment::check_rows() const {
+  if (rows_checked_) return;
+  // Postings come by term, so each row's terms come in the order in which the row lists them.
+  std::vector<std::uint32_t> next(n_rows());
+  std::vector<std::uint32_t> newest(n_rows());
+  for (std::uint32_t row = 1; row < n_rows(); ++row) next[row] = arrays_.row_term_ends[row - 1];
+  for (std::uint32_t place = 0; place < arrays_.terms.size(); ++place) {
+    for_each_row(arrays_.terms[place], [&](std::uint32_t row, std::uint32_t) {
+      std::uint32_t step = 0;
+      if (!read_varint(arrays_.row_terms, next[row], arrays_.row_term_ends[row], step) ||
+          std::uint64_t{newest[row]} + step != place) {
+        fail_rows();
+      }
+      newest[row] = place;
+    });
+  }
+  if (!std::equal(next.begin(), next.end(), arrays_.row_term_ends.begin())) fail_rows();
+  rows_checked_ = true;
 }
 
 std::uint32_t Segment::find(std::uint32_t slot) const noexcept {
-  const auto at = std::lower_bound(rows_.slots.begin(), rows_.slots.end(), slot);
-  return at != rows_.slots.end() && *at == slot
-             ? static_cast<std::uint32_t>(at - rows_.slots.begin())
+  const auto at = std::lower_bound(arrays_.slots.begin(), arrays_.slots.end(), slot);
+  return at != arrays_.slots.end() && *at == slot
+             ? static_cast<std::uint32_t>(at - arrays_.slots.begin())
              : kNone;
 }
 
@@ -167,9 +377,9 @@ std::uint32_t Segment::dead(std::uint32_t place, StateNumber state,
 }
 
 std::uint32_t Segment::escaped(std::uint32_t posting) const noexcept {
-  const auto at = std::lower_bound(escapes_.begin(), escapes_.end(),
-                                   std::pair<std::uint32_t, std::uint32_t>(posting, 0));
-  return at->second;
+  const auto at =
+      std::lower_bound(arrays_.escapes.begin(), arrays_.escapes.end(), Escape{posting, 0});
+  return at->frequency;
 }
 
 std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) const noexcept {
@@ -189,6 +399,7 @@ std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) const n
 }
 
 void Segment::reserve_erase(std::uint32_t row, EpochDomain& epochs) {
+  check_row(row);
   for_each_term(row, [&](std::uint32_t number) {
     AppendArray<StateNumber>& deaths = deaths_[places_[number]];
     deaths.reserve(deaths.size() + 1, epochs);
@@ -205,11 +416,13 @@ void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
 }
 
 std::uint64_t Segment::memory_bytes() const noexcept {
-  return bytes_of(rows_.slots) + bytes_of(rows_.lengths) + bytes_of(rows_.row_term_ends) +
-         bytes_of(rows_.row_terms) + n_rows() * sizeof(StateNumber) + bytes_of(places_) +
-         bytes_of(numbers_) + bytes_of(terms_) + bytes_of(offsets_) + bytes_of(sparse_rows_) +
-         bytes_of(bounds_) + bytes_of(frequencies_) + bytes_of(escapes_) +
-         bytes_of(window_starts_) + bytes_of(window_maxima_) + bytes_of(deaths_);
+  const Arrays& a = arrays_;
+  return a.slots.size_bytes() + a.lengths.size_bytes() + a.row_term_ends.size_bytes() +
+         a.row_terms.size_bytes() + a.terms.size_bytes() + a.offsets.size_bytes() +
+         a.sparse_rows.size_bytes() + a.bounds.size_bytes() + a.frequencies.size_bytes() +
+         a.escapes.size_bytes() + a.window_starts.size_bytes() + a.window_maxima.size_bytes() +
+         n_rows() * sizeof(StateNumber) + bytes_of(places_) + bytes_of(numbers_) +
+         bytes_of(deaths_);
 }
 
 }  // namespace spector

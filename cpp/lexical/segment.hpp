@@ -9,6 +9,8 @@
 // Reads may run beside one writer, which only calls `erase` (see bm25_index.hpp); everything else
 // is fixed when the constructor returns.
 //
+// The arrays are the segment's own or lie in a stored file, which the segment keeps (`Arrays`).
+//
 // Layout (structure of arrays), per posting 4 bytes: position, bound, frequency. A term with many
 // rows has them as 16-bit offsets in windows of kernels::kWindow rows, with the first posting and
 // the highest bound of each window beside; a term with few rows has them as 32-bit numbers.
@@ -17,8 +19,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/append_array.hpp"
@@ -50,8 +52,53 @@ class Segment {
     std::uint32_t count;    // rows, deleted ones included
     std::uint32_t windows;  // of its entries in the arrays of windows, kNone for a term of few rows
     std::uint8_t best[3];   // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
-    bool escapes;           // some frequency is kEscape
+    std::uint8_t escapes;   // 1 if some frequency is kEscape
   };
+
+  struct Escape {
+    std::uint32_t posting;
+    std::uint32_t frequency;
+    auto operator<=>(const Escape&) const = default;
+  };
+
+  // Everything of a segment that never changes. Terms are numbered by their place here.
+  struct Arrays {
+    std::span<const std::uint32_t> slots;  // by row; ascending
+    std::span<const std::uint32_t> lengths;
+    std::span<const std::uint32_t> row_term_ends;
+    std::span<const std::uint8_t> row_terms;
+    std::span<const Term> terms;             // by place
+    std::span<const std::uint16_t> offsets;  // terms with windows come first in posting arrays
+    std::span<const std::uint32_t> sparse_rows;
+    std::span<const std::uint8_t> bounds;
+    std::span<const std::uint8_t> frequencies;
+    std::span<const Escape> escapes;  // ascending
+    std::span<const std::uint32_t> window_starts;
+    std::span<const std::uint8_t> window_maxima;
+    double bound_average = 0;
+    double best_average = 0;
+  };
+  enum class Part : std::uint8_t {
+    kSlots,
+    kLengths,
+    kRowTermEnds,
+    kRowTerms,
+    kTerms,
+    kOffsets,
+    kSparseRows,
+    kBounds,
+    kFrequencies,
+    kEscapes,
+    kWindowStarts,
+    kWindowMaxima,
+  };
+  struct Fault {
+    Part part;
+    const char* what;
+  };
+  // What is wrong with arrays that come from elsewhere: searching them is safe if nothing is. The
+  // terms of each row are not looked at here but when they are first used (`check_row`).
+  [[nodiscard]] static std::optional<Fault> fault(const Arrays& arrays);
 
   // Postings by term: term i has rows[ends[i], ends[i + 1]), ascending, with their frequencies.
   struct Postings {
@@ -80,15 +127,20 @@ class Segment {
   // `k1`, `b` and the present average length are what the bounds are made for.
   Segment(Rows rows, Postings postings, double k1, double b, double average);
 
+  // Of arrays without a fault; place i is term i. `owners` keep them where they are.
+  Segment(const Arrays& arrays, std::vector<std::shared_ptr<const void>> owners);
+
+  [[nodiscard]] const Arrays& arrays() const noexcept { return arrays_; }
+
   [[nodiscard]] std::uint32_t n_rows() const noexcept {
-    return static_cast<std::uint32_t>(rows_.slots.size());
+    return static_cast<std::uint32_t>(arrays_.slots.size());
   }
   [[nodiscard]] std::uint32_t n_windows() const noexcept {
-    return static_cast<std::uint32_t>((rows_.slots.size() + kernels::kWindow - 1) /
+    return static_cast<std::uint32_t>((arrays_.slots.size() + kernels::kWindow - 1) /
                                       kernels::kWindow);
   }
-  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return rows_.slots[row]; }
-  [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return rows_.lengths; }
+  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return arrays_.slots[row]; }
+  [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return arrays_.lengths; }
   [[nodiscard]] bool alive(std::uint32_t row, StateNumber state) const noexcept {
     return deleted_[row].load(std::memory_order_relaxed) > state;
   }
@@ -99,11 +151,13 @@ class Segment {
   [[nodiscard]] std::uint32_t place(std::uint32_t term) const noexcept {
     return term < places_.size() ? places_[term] : kNone;
   }
-  [[nodiscard]] const Term& term(std::uint32_t place) const noexcept { return terms_[place]; }
+  [[nodiscard]] const Term& term(std::uint32_t place) const noexcept {
+    return arrays_.terms[place];
+  }
   // Rows of the term that are alive in `state`.
   [[nodiscard]] std::uint32_t live(std::uint32_t place, StateNumber state,
                                    const EpochDomain::Pin& pin) const noexcept {
-    return terms_[place].count - dead(place, state, pin);
+    return arrays_.terms[place].count - dead(place, state, pin);
   }
   // Rows of the term that are deleted in `state`.
   [[nodiscard]] std::uint32_t dead(std::uint32_t place, StateNumber state,
@@ -111,23 +165,23 @@ class Segment {
 
   // Arrays of postings, from Term::begin on.
   [[nodiscard]] const std::uint16_t* offsets(const Term& term) const noexcept {
-    return offsets_.data() + term.begin;
+    return arrays_.offsets.data() + term.begin;
   }
   [[nodiscard]] const std::uint32_t* sparse_rows(const Term& term) const noexcept {
-    return sparse_rows_.data() + (term.begin - offsets_.size());
+    return arrays_.sparse_rows.data() + (term.begin - arrays_.offsets.size());
   }
   [[nodiscard]] const std::uint8_t* bounds(const Term& term) const noexcept {
-    return bounds_.data() + term.begin;
+    return arrays_.bounds.data() + term.begin;
   }
   [[nodiscard]] const std::uint8_t* frequencies(const Term& term) const noexcept {
-    return frequencies_.data() + term.begin;
+    return arrays_.frequencies.data() + term.begin;
   }
   // For a term with windows: window w has the postings [starts[w], starts[w + 1]) of the term.
   [[nodiscard]] const std::uint32_t* window_starts(const Term& term) const noexcept {
-    return window_starts_.data() + term.windows;
+    return arrays_.window_starts.data() + term.windows;
   }
   [[nodiscard]] const std::uint8_t* window_maxima(const Term& term) const noexcept {
-    return window_maxima_.data() + term.windows;
+    return arrays_.window_maxima.data() + term.windows;
   }
 
   // Calls visit(row, i) for posting i of the term, in order.
@@ -150,7 +204,7 @@ class Segment {
 
   // The true frequency of posting i of the term.
   [[nodiscard]] std::uint32_t frequency(const Term& term, std::uint32_t i) const noexcept {
-    const std::uint8_t kept = frequencies_[term.begin + i];
+    const std::uint8_t kept = arrays_.frequencies[term.begin + i];
     return kept == kEscape ? escaped(term.begin + i) : kept;
   }
   // The frequency of the term in a row, 0 if it is not there.
@@ -158,10 +212,10 @@ class Segment {
 
   // The factor that makes bounds hold at another average length, and the one for `Term::best`.
   [[nodiscard]] double bound_factor(double average) const noexcept {
-    return average > bound_average_ ? average / bound_average_ : 1.0;
+    return average > arrays_.bound_average ? average / arrays_.bound_average : 1.0;
   }
   [[nodiscard]] double best_factor(double average) const noexcept {
-    return average < best_average_ ? average / best_average_ : 1.0;
+    return average < arrays_.best_average ? average / arrays_.best_average : 1.0;
   }
 
   // Writer: marks a row as deleted from `state` on. The row must be alive. After `reserve_erase`
@@ -169,15 +223,20 @@ class Segment {
   void reserve_erase(std::uint32_t row, EpochDomain& epochs);
   void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
 
+  // Writer, before `for_each_term` and `packed_terms`: throws Corruption unless the terms of a row,
+  // or of all rows, are what the postings say. Costs nothing for a segment that was made here.
+  void check_row(std::uint32_t row) const;
+  void check_rows() const;
+
   // Calls visit(term number) for each term of a row, ascending.
   template <class Visit>
   void for_each_term(std::uint32_t row, const Visit& visit) const {
-    std::uint32_t at = row == 0 ? 0 : rows_.row_term_ends[row - 1];
+    std::uint32_t at = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
     std::uint32_t term = 0;
-    while (at < rows_.row_term_ends[row]) {
+    while (at < arrays_.row_term_ends[row]) {
       std::uint32_t step = 0;
       for (unsigned shift = 0;; shift += 7) {
-        const std::uint8_t byte = rows_.row_terms[at++];
+        const std::uint8_t byte = arrays_.row_terms[at++];
         step |= std::uint32_t{byte & 0x7fU} << shift;
         if (byte < 0x80) break;
       }
@@ -186,35 +245,41 @@ class Segment {
     }
   }
   [[nodiscard]] std::span<const std::uint8_t> packed_terms(std::uint32_t row) const noexcept {
-    const std::uint32_t begin = row == 0 ? 0 : rows_.row_term_ends[row - 1];
-    return std::span(rows_.row_terms).subspan(begin, rows_.row_term_ends[row] - begin);
+    const std::uint32_t begin = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
+    return arrays_.row_terms.subspan(begin, arrays_.row_term_ends[row] - begin);
   }
 
   [[nodiscard]] std::span<const std::uint32_t> term_numbers() const noexcept { return numbers_; }
-  [[nodiscard]] std::uint64_t n_postings() const noexcept { return bounds_.size(); }
+  [[nodiscard]] std::uint64_t n_postings() const noexcept { return arrays_.bounds.size(); }
   [[nodiscard]] std::uint64_t n_dead_postings() const noexcept { return n_dead_postings_; }
   [[nodiscard]] std::uint32_t n_dead_rows() const noexcept { return n_dead_rows_; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
  private:
+  // What `arrays_` shows of a segment that was made here.
+  struct Own {
+    Rows rows;
+    std::vector<Term> terms;
+    std::vector<std::uint16_t> offsets;
+    std::vector<std::uint32_t> sparse_rows;
+    std::vector<std::uint8_t> bounds;
+    std::vector<std::uint8_t> frequencies;
+    std::vector<Escape> escapes;
+    std::vector<std::uint32_t> window_starts;
+    std::vector<std::uint8_t> window_maxima;
+  };
+
+  void make_alive();
   [[nodiscard]] std::uint32_t escaped(std::uint32_t posting) const noexcept;
 
-  Rows rows_;
+  Arrays arrays_;
+  std::vector<std::shared_ptr<const void>> owners_;
   std::unique_ptr<std::atomic<StateNumber>[]> deleted_;
-  std::vector<std::uint32_t> places_;   // by term number
-  std::vector<std::uint32_t> numbers_;  // by place
-  std::vector<Term> terms_;             // by place
-  std::vector<std::uint16_t> offsets_;  // terms with windows come first in all posting arrays
-  std::vector<std::uint32_t> sparse_rows_;
-  std::vector<std::uint8_t> bounds_;
-  std::vector<std::uint8_t> frequencies_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> escapes_;  // posting, frequency; ascending
-  std::vector<std::uint32_t> window_starts_;
-  std::vector<std::uint8_t> window_maxima_;
+  std::vector<std::uint32_t> places_;             // by term number
+  std::vector<std::uint32_t> numbers_;            // by place
   std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
-  double bound_average_;
-  double best_average_;
   // Of the writer.
+  mutable bool rows_checked_ = false;
   std::uint64_t n_dead_postings_ = 0;
   std::uint32_t n_dead_rows_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 
 namespace spector {
@@ -142,6 +143,45 @@ std::size_t TextIndex::erase(std::span<const std::uint32_t> slots) {
 void TextIndex::compact() {
   const std::scoped_lock lock(writer_);
   compact_unpublished();
+  publish();
+}
+
+void TextIndex::save(const std::string& path, IndexSettings settings, const RowTable& rows) {
+  const std::scoped_lock lock(writer_);
+  if (!index_.sealed() || vocabulary_->size() != index_.n_terms()) {
+    compact_unpublished();
+    publish();
+  }
+  IndexContents contents{};
+  contents.kind = IndexKind::kTexts;
+  contents.settings = std::move(settings);
+  contents.settings.k1 = index_.k1();
+  contents.settings.b = index_.b();
+  if (const Segment* segment = *index_.sealed(); segment != nullptr) {
+    contents.segment = segment->arrays();
+  }
+  const std::uint64_t seed = random_seed();
+  StringFreezer ids;
+  StringFreezer terms;
+  StringFreezer words;
+  contents.next_row = rows.freeze(contents.segment.slots, ids);
+  for (std::uint32_t i = 0; i < vocabulary_->size(); ++i) terms.add(vocabulary_->term(i));
+  for (std::uint32_t i = 0; i < vocabulary_->words().size(); ++i)
+    words.add(vocabulary_->words()[i]);
+  contents.ids = ids.finish(seed);
+  contents.terms = terms.finish(seed);
+  contents.words = words.finish(seed);
+  contents.word_terms = vocabulary_->word_terms();
+  save_index(path, contents);
+}
+
+void TextIndex::load(const IndexFile& file) {
+  const std::scoped_lock lock(writer_);
+  auto vocabulary = std::make_unique<Vocabulary>(vocabulary_->stemming(), epochs_, file.terms(),
+                                                 file.words(), file.word_terms().values);
+  index_.adopt(file.segment());
+  vocabulary_.swap(vocabulary);
+  old_vocabulary_ = std::move(vocabulary);
   publish();
 }
 

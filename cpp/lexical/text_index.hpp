@@ -21,6 +21,8 @@
 #include "base/string_table.hpp"
 #include "lexical/analyzer.hpp"
 #include "lexical/bm25_index.hpp"
+#include "lexical/index_file.hpp"
+#include "lexical/row_table.hpp"
 #include "lexical/vocabulary.hpp"
 
 namespace spector {
@@ -89,6 +91,11 @@ class TextIndex {
                                                                 std::uint32_t slot) const;
 
   void compact();
+  // Writes the index with the ids of its slots to a file, compacting it first. No id may be added
+  // or removed meanwhile.
+  void save(const std::string& path, IndexSettings settings, const RowTable& rows);
+  // Of an index that is empty and was made with the settings of the file.
+  void load(const IndexFile& file);
   [[nodiscard]] bool contains(std::uint32_t slot) const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] TextIndexStats stats() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 
 namespace spector {
@@ -51,6 +52,43 @@ std::size_t TokenIndex::erase(std::span<const std::uint32_t> slots) {
 void TokenIndex::compact() {
   const std::scoped_lock lock(writer_);
   compact_unpublished();
+  publish();
+}
+
+void TokenIndex::save(const std::string& path, IndexSettings settings, const RowTable& rows) {
+  const std::scoped_lock lock(writer_);
+  if (!index_.sealed() || terms_->size() != index_.n_terms()) {
+    compact_unpublished();
+    publish();
+  }
+  IndexContents contents{};
+  contents.kind = IndexKind::kTokens;
+  contents.settings = std::move(settings);
+  contents.settings.k1 = index_.k1();
+  contents.settings.b = index_.b();
+  if (const Segment* segment = *index_.sealed(); segment != nullptr) {
+    contents.segment = segment->arrays();
+  }
+  StringFreezer ids;
+  contents.next_row = rows.freeze(contents.segment.slots, ids);
+  contents.ids = ids.finish(random_seed());
+  std::vector<std::uint32_t> token_ids(terms_->size());
+  terms_->for_each([&](std::uint32_t token, std::uint32_t term) { token_ids[term] = token; });
+  contents.token_ids = token_ids;
+  save_index(path, contents);
+}
+
+void TokenIndex::load(const IndexFile& file) {
+  const std::scoped_lock lock(writer_);
+  const SharedSpan<std::uint32_t> token_ids = file.token_ids();
+  auto terms = std::make_unique<U32Map>(epochs_);
+  terms->reserve(token_ids.values.size());
+  for (std::uint32_t term = 0; term < token_ids.values.size(); ++term) {
+    if (terms->insert(token_ids.values[term], term) != term) file.fail_token_ids();
+  }
+  index_.adopt(file.segment());
+  terms_.swap(terms);
+  old_terms_ = std::move(terms);
   publish();
 }
 

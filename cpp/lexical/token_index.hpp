@@ -6,11 +6,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/epoch.hpp"
 #include "base/u32_map.hpp"
 #include "lexical/bm25_index.hpp"
+#include "lexical/index_file.hpp"
+#include "lexical/row_table.hpp"
 
 namespace spector {
 
@@ -39,6 +42,9 @@ class TokenIndex {
                                                           std::size_t threads) const;
 
   void compact();
+  // As in TextIndex.
+  void save(const std::string& path, IndexSettings settings, const RowTable& rows);
+  void load(const IndexFile& file);
   [[nodiscard]] bool contains(std::uint32_t slot) const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] Bm25Stats stats() const;

@@ -1,6 +1,17 @@
 #include "lexical/vocabulary.hpp"
 
+#include <utility>
+
 namespace spector {
+
+Vocabulary::Vocabulary(bool stemming, EpochDomain& epochs, FrozenStrings terms, FrozenStrings words,
+                       std::span<const std::uint32_t> word_terms)
+    : epochs_(epochs),
+      stemming_(stemming),
+      terms_(epochs, std::move(terms)),
+      words_(epochs, std::move(words)) {
+  word_terms_.append(word_terms, epochs);
+}
 
 std::uint32_t Vocabulary::find(std::string_view text, bool word, const Stems& stems,
                                const EpochDomain::Pin& pin) const {

@@ -30,6 +30,10 @@ class Vocabulary {
   Vocabulary(bool stemming, EpochDomain& epochs)
       : epochs_(epochs), stemming_(stemming), terms_(epochs), words_(epochs) {}
 
+  // Of a stored file: word i has the term word_terms[i].
+  Vocabulary(bool stemming, EpochDomain& epochs, FrozenStrings terms, FrozenStrings words,
+             std::span<const std::uint32_t> word_terms);
+
   [[nodiscard]] bool stemming() const noexcept { return stemming_; }
 
   // True if looking `text` up needs a stem that is not known here.
@@ -45,6 +49,11 @@ class Vocabulary {
     return terms_[number];
   }
   [[nodiscard]] std::size_t size() const noexcept { return terms_.size(); }
+  // The words whose stems are known, and the term of each.
+  [[nodiscard]] const StringTable& words() const noexcept { return words_; }
+  [[nodiscard]] std::span<const std::uint32_t> word_terms() const noexcept {
+    return word_terms_.view().first(words_.size());
+  }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
   // Writer: the term's number, a new one for what is new.

@@ -11,25 +11,25 @@
 
 from typing import TYPE_CHECKING, Any
 
-from spector._core import simd_level
-from spector.errors import (
-    CapacityError,
-    ClosedError,
-    ConfigurationError,
-    CorruptionError,
-    DuplicateMemoryError,
-    LockedError,
-    SpectorError,
-    StorageError,
-    UnknownMemoryError,
-    VersionError,
-)
-
 if TYPE_CHECKING:
     from spector import lexical
+    from spector._core import simd_level
+    from spector.errors import (
+        CapacityError,
+        ClosedError,
+        ConfigurationError,
+        CorruptionError,
+        DuplicateMemoryError,
+        LockedError,
+        SpectorError,
+        StorageError,
+        UnknownMemoryError,
+        VersionError,
+    )
     from spector.memory import Explanation, Memory, SpectorMemory, Status
     from spector.recall.options import RecallOptions
     from spector.recall.results import Hit, Results
+    from spector.store import SpectorWarning
 
 __version__ = "0.1.0"
 
@@ -47,6 +47,7 @@ __all__ = [
     "Results",
     "SpectorError",
     "SpectorMemory",
+    "SpectorWarning",
     "Status",
     "StorageError",
     "UnknownMemoryError",
@@ -56,8 +57,21 @@ __all__ = [
     "simd_level",
 ]
 
-# Imported on first use, so that `import spector` costs little more than numpy.
+# Imported on first use, so that `import spector` costs little, and so that the command line can
+# say in one line why the extension does not load.
 _LAZY = {
+    "simd_level": "spector._core",
+    "CapacityError": "spector.errors",
+    "ClosedError": "spector.errors",
+    "ConfigurationError": "spector.errors",
+    "CorruptionError": "spector.errors",
+    "DuplicateMemoryError": "spector.errors",
+    "LockedError": "spector.errors",
+    "SpectorError": "spector.errors",
+    "StorageError": "spector.errors",
+    "UnknownMemoryError": "spector.errors",
+    "VersionError": "spector.errors",
+    "SpectorWarning": "spector.store",
     "Explanation": "spector.memory",
     "Memory": "spector.memory",
     "SpectorMemory": "spector.memory",

@@ -1,6 +1,6 @@
 """The exceptions of spector (docs/architecture.md, section 6)."""
 
-from spector._core import CapacityError, SpectorError
+from spector._core import CapacityError, CorruptionError, SpectorError, VersionError
 
 __all__ = [
     "CapacityError",
@@ -14,14 +14,6 @@ __all__ = [
     "UnknownMemoryError",
     "VersionError",
 ]
-
-
-class CorruptionError(SpectorError):
-    """A stored file is damaged or not spector's; the message names it and the remedy."""
-
-
-class VersionError(SpectorError):
-    """A stored file is of a version this release does not know; it was left untouched."""
 
 
 class LockedError(SpectorError):

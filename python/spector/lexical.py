@@ -1,6 +1,7 @@
 """Keyword search: the analyzer and exact BM25 over live documents (specification, section A)."""
 
 import operator
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core
-from spector.errors import SpectorError, UnknownMemoryError
+from spector.errors import ConfigurationError, SpectorError, UnknownMemoryError, VersionError
 
 __all__ = ["BM25Index", "Compound", "TermScore", "TextIndex", "Token", "analyze"]
 
@@ -649,6 +650,105 @@ class BM25Index:
     def compact(self) -> None:
         """Free what removed and replaced documents still hold; scores do not change (IDX-2)."""
         self._store.compact()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file, which then is there entirely or not at all.
+
+        The index is compacted first. Changes wait until the file is written; searches do not. A
+        file that is there is replaced, not written over: an index that was loaded from it with
+        ``mmap=True`` keeps the old one. A callable analyzer is not saved.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written (an OSError with its errno); the old one is as it was.
+        """
+        analyzer = self._texts._analyzer
+        settings = _core.IndexSettings(
+            analyzer if isinstance(analyzer, str) else "callable",
+            self._texts._language or "",
+            self._texts.fingerprint,
+        )
+        with self._write:
+            self._store.save(os.fsencode(path), settings, self._rows)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        mmap: bool = False,
+        analyzer: Callable[[str], Sequence[str]] | None = None,
+    ) -> "BM25Index":
+        """Read an index that `save` wrote, with the settings it had.
+
+        The whole file is checked before anything of it is used. The index gives the hits that the
+        saved one gave, and changes as any other; `path` stays as it is until the next `save`.
+
+        Parameters
+        ----------
+        path : path-like
+        mmap : bool
+            Use the file where it is instead of copying it. It must not be shortened or written
+            over while the index is in use: reading behind its new end ends the process (SIGBUS).
+            `save` never does that.
+        analyzer : callable, optional
+            For an index that was made with one: the same one.
+
+        Raises
+        ------
+        CorruptionError
+            The file is damaged, or not one of `save`; rebuild it from the texts.
+        VersionError
+            The file, or the analyzer it was made with, is not of this release.
+        ConfigurationError
+            `analyzer` is missing, or given for an index that has its own.
+        StorageError
+            The file cannot be read (an OSError with its errno).
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> index = BM25Index(k1=0.9, analyzer="whitespace")
+        >>> index.add("a", "plum pear")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     index.save(f"{folder}/bm25.idx")
+        ...     BM25Index.load(f"{folder}/bm25.idx").search("plum") == index.search("plum")
+        True
+        """
+        file = _core.IndexFile(os.fsencode(path), bool(mmap))
+        saved = file.settings
+        named = os.fspath(path)
+        chosen: Analyzer = saved.analyzer
+        if analyzer is not None and not callable(analyzer):
+            raise TypeError(f"analyzer must be a callable, not {type(analyzer).__name__}")
+        if saved.analyzer == "callable":
+            if analyzer is None and file.holds_texts:
+                raise ConfigurationError(
+                    f"{named} was saved with a callable as its analyzer, which is not in the file: "
+                    "pass it to load"
+                )
+            chosen = analyzer or "code"
+        elif analyzer is not None:
+            raise ConfigurationError(
+                f"{named} was saved with analyzer={saved.analyzer!r}: load it without another one"
+            )
+        try:
+            index = cls(saved.k1, saved.b, chosen, saved.language or None)
+        except ValueError as error:
+            raise VersionError(f"{named}: {error}") from error
+        if file.holds_texts and index._texts.fingerprint != saved.fingerprint:
+            raise VersionError(
+                f"{named} was made with the analyzer {saved.fingerprint}, but this is "
+                f"{index._texts.fingerprint}: rebuild the index from the texts and save it again"
+            )
+        if file.holds_texts:
+            index._texts._core.load(file)
+        else:
+            index._tokens.load(file)
+        index._rows.load(file)
+        if len(file):
+            index._holds = "texts" if file.holds_texts else "token ids"
+        return index
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NoReturn, SupportsIndex
 
 from spector._core import simd_level
 from spector.recall.keyword import keyword_recall
 from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.results import Explanation, Hit, Results
-from spector.store import Journal, Memory, Settings, Space
+from spector.store import Journal, Memory, Settings, Space, SpectorWarning
 from spector.store.ids import IdMaker
+from spector.store.journal import set_aside_notice
 from spector.store.values import (
     CONFLICTS,
     UNSET,
@@ -27,6 +28,7 @@ from spector.store.values import (
     check_count,
     check_draft,
     check_id,
+    check_path,
     check_seconds,
     check_text,
     check_time,
@@ -76,6 +78,11 @@ class Status:
         The instruction set that the kernels use.
     last_event : int or None
         When the newest change happened, in milliseconds since 1970 UTC.
+    read_only : bool
+        Whether this process may not write to the space.
+    set_aside : tuple of str
+        Logs of lost journals that were in the folder when the space was made; nothing of them is
+        in it.
     """
 
     path: str | None
@@ -92,6 +99,8 @@ class Status:
     fingerprint: str
     simd_level: str
     last_event: int | None
+    read_only: bool
+    set_aside: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -142,6 +151,9 @@ class SpectorMemory:
     ) -> SpectorMemory:
         """Open the space in a folder; folder and space are made when absent.
 
+        A folder that this process may not write to is opened for reading: what would change it
+        raises `StorageError`.
+
         Parameters
         ----------
         path : str or PathLike
@@ -171,8 +183,13 @@ class SpectorMemory:
             The journal is damaged, not ours, or of a newer version; it was not touched.
         LockedError, StorageError
             Another process held it too long; the disk or its permissions refused.
+
+        Warns
+        -----
+        SpectorWarning
+            The log of a lost journal was in the folder of a new space; it was set aside.
         """
-        folder = _check_path(path)
+        folder = check_path(path)
         given = {"k1": k1, "b": b, "analyzer": analyzer, "language": language}
         wanted, fingerprint = _check_settings(given)
         timeout = check_seconds("busy_timeout", busy_timeout)
@@ -192,9 +209,11 @@ class SpectorMemory:
             space = Space(journal, stored)
             space.load()
             fingerprint = space.index_stats()["fingerprint"]
-            if meta["fingerprint"] != fingerprint:
+            if meta["fingerprint"] != fingerprint and not journal.read_only:
                 with journal.transaction() as transaction:
                     transaction.set_meta({"fingerprint": fingerprint})
+            for log in journal.newly_set_aside:
+                warnings.warn(set_aside_notice(log), SpectorWarning, stacklevel=2)
         except BaseException:
             journal.close()
             raise
@@ -239,6 +258,9 @@ class SpectorMemory:
         on_conflict: str = "update",
     ) -> str:
         """Store one memory.
+
+        Each call leaves an event of some 25 bytes in the journal for good, also one that updates
+        a memory; its earlier text is overwritten or becomes free space of the file.
 
         Parameters
         ----------
@@ -326,7 +348,7 @@ class SpectorMemory:
         Raises
         ------
         TypeError, ValueError
-            A bad item; the message says which (`items[17]: ...`).
+            A bad item; the message says which (`item 17: ...`, counted from 0).
         """
         check_choice("on_conflict", on_conflict, CONFLICTS)
         size = check_count("batch_size", batch_size)
@@ -355,7 +377,7 @@ class SpectorMemory:
                 batch.append(check_draft(item, now))
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"items[{position}]: {error}") from None
+                raise kind(f"item {position}: {error}") from None
             if len(batch) == size:
                 flush()
         if batch:
@@ -371,6 +393,9 @@ class SpectorMemory:
 
     def forget(self, id: str) -> None:
         """Forget a memory: no recall that starts later finds it.
+
+        Its bytes can stay in the journal file until the space they took is used again, so this
+        does not erase a secret from the disk.
 
         Raises
         ------
@@ -512,6 +537,8 @@ class SpectorMemory:
             fingerprint=index["fingerprint"],
             simd_level=simd_level(),
             last_event=last_event,
+            read_only=journal.read_only,
+            set_aside=tuple(map(str, journal.set_aside())),
         )
 
     def __len__(self) -> int:
@@ -519,14 +546,18 @@ class SpectorMemory:
             return reader.totals()["memories"].rows
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, str):
-            return False
         with self._space.journal.reader() as reader:
-            return reader.has(id)
+            try:
+                return reader.has(check_id("id", id))
+            except (TypeError, ValueError):  # no memory can have it
+                return False
 
     # Without these an object with a length and no memory in it would be false.
     def __bool__(self) -> bool:
         return True
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a SpectorMemory cannot be copied or pickled: open the folder again")
 
     def __repr__(self) -> str:
         journal = self._space.journal
@@ -558,18 +589,6 @@ class SpectorMemory:
                 f"clock must give an int of milliseconds since 1970 UTC, got {show(now)}"
             )
         return check_time("the time given by clock", now)
-
-
-def _check_path(path: object) -> Path:
-    try:
-        folder = os.fspath(path)  # type: ignore[call-overload]
-    except TypeError:
-        folder = None
-    if not isinstance(folder, str):
-        raise TypeError(f"path must be a str or PathLike, got {type(path).__name__} {show(path)}")
-    if not folder or "\0" in folder:
-        raise ValueError(f"path must be the name of a folder, got {show(folder)}")
-    return Path(folder).absolute()
 
 
 def _check_settings(given: Mapping[str, Any]) -> tuple[Settings, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spector.errors import CorruptionError
 from spector.lexical import TextIndex
 from spector.store.filters import Filter
-from spector.store.journal import Reader
+from spector.store.journal import Reader, damaged
 from spector.store.model import to_memory
 from spector.store.space import Space
 
@@ -24,10 +23,7 @@ def keyword_recall(space: Space, query: str, k: int, wanted: Filter) -> list[Hit
         rows = reader.rows(sorted(found))
         if len(rows) != len(found):
             missing = sorted(set(found) - rows.keys())
-            raise CorruptionError(
-                f"{space.journal.where}: the memory in slot {missing[0]} is missing;"
-                " `spector doctor` lists all that is wrong"
-            )
+            raise damaged(space.journal.where, f"the memory in slot {missing[0]} is missing")
         return [
             Hit(score, to_memory(rows[slot]))
             for slot, score in zip(found, scores.tolist(), strict=True)

@@ -42,8 +42,13 @@ class RecallOptions:
         Only memories of this author.
     since, until : int, datetime, date or str, optional
         Only memories whose timestamp is in this range, both ends included: milliseconds since
-        1970 UTC, or a time or date in ISO 8601. Without a zone it is UTC; a date as `until` means
-        the end of that day.
+        1970 UTC, or a time or date in ISO 8601. Without a zone it is UTC; a date without a time
+        is the whole day: its start as `since`, its end as `until`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A bad value, when the options are made.
     """
 
     k: int = 10
@@ -54,6 +59,12 @@ class RecallOptions:
     since: int | date | str | None = None
     until: int | date | str | None = None
 
+    def __post_init__(self) -> None:
+        # An iterable of tags may be one that can be read only once.
+        object.__setattr__(self, "tags", check_tags("tags", self.tags)[0])
+        object.__setattr__(self, "k", check_count("k", self.k))
+        self.filter()
+
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:
         """Options from plain values, such as a configuration file's; unknown keys are refused."""
@@ -61,7 +72,7 @@ class RecallOptions:
         return cls(**check_keys("options", options, names))
 
     def filter(self) -> Filter:
-        """Check the conditions."""
+        """The conditions in their normal form."""
         return make_filter(
             self.tags, self.tag_match, self.type, self.author, self.since, self.until
         )
@@ -80,9 +91,7 @@ def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
             f"options must be a RecallOptions or a mapping, got {type(options).__name__}"
         )
     given = {name: value for name, value in explicit.items() if value is not UNSET}
-    merged = replace(base, **given) if given else base
-    check_count("k", merged.k)
-    return merged
+    return replace(base, **given) if given else base
 
 
 def make_filter(

@@ -2,7 +2,7 @@
 
 from .check import Report, check
 from .filters import Filter
-from .journal import FILE_NAME, Journal
+from .journal import FILE_NAME, Journal, SpectorWarning
 from .model import Event, EventType, Memory
 from .space import Settings, Space
 
@@ -16,5 +16,6 @@ __all__ = [
     "Report",
     "Settings",
     "Space",
+    "SpectorWarning",
     "check",
 ]

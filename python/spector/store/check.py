@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from spector.errors import CorruptionError, VersionError
 
-from .journal import FILE_NAME, Journal, Reader
+from .journal import FILE_NAME, SEE_DOCTOR, Journal, Reader, set_aside_notice
 from .model import (
     Event,
     EventType,
     MemoryRow,
     add_crc,
     event_crc,
+    row_problem,
     tags_of,
-    verified,
 )
+from .values import check_path
 
 
 class Audit:
@@ -100,12 +100,15 @@ class Report:
         How many of each were read.
     problems : list of str
         What is wrong, one sentence each; empty when the journal is sound.
+    warnings : list of str
+        What is no damage of this journal but should be known.
     """
 
     path: str
     memories: int = 0
     events: int = 0
     problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -120,6 +123,7 @@ class Report:
             "memories": self.memories,
             "events": self.events,
             "problems": list(self.problems),
+            "warnings": list(self.warnings),
         }
 
 
@@ -140,23 +144,24 @@ def check(path: str | os.PathLike[str]) -> Report:
         With `ok` and the list of `problems`. A damaged journal is reported, not raised; a journal
         that is absent, locked or unreadable raises.
     """
-    file = Path(path) / FILE_NAME
+    folder = check_path(path)
     memories = events = 0
     problems: list[str] = []
     try:
-        journal = Journal.existing(Path(path))
+        journal = Journal.existing(folder)
     except (CorruptionError, VersionError) as error:
-        return Report(str(file), problems=[str(error)])
+        return Report(str(folder / FILE_NAME), problems=[_problem(error)])
     try:
         with journal.reader() as reader:
             problems.extend(reader.problems())
             audit = Audit()
             for row in reader.every_row():
                 memories += 1
-                try:
-                    audit.add_rows([verified(row, "this file")])
-                except CorruptionError as error:
-                    problems.append(str(error))
+                problem = row_problem(row)
+                if problem is None:
+                    audit.add_rows([row])
+                else:
+                    problems.append(problem)
             for expected, event in enumerate(reader.every_event(), 1):
                 events += 1
                 audit.add_events([event])
@@ -170,7 +175,12 @@ def check(path: str | os.PathLike[str]) -> Report:
             reader.meta()
             problems.extend(audit.problems(reader))
     except CorruptionError as error:
-        problems.append(str(error))
+        problems.append(_problem(error))
     finally:
         journal.close()
-    return Report(str(file), memories, events, problems)
+    warnings = [set_aside_notice(log) for log in journal.set_aside()]
+    return Report(journal.where, memories, events, problems, warnings)
+
+
+def _problem(error: Exception) -> str:
+    return str(error).replace(SEE_DOCTOR, "")

@@ -5,6 +5,10 @@ tell other replicas of it, and the totals row with the count and checksum sum of
 SQL of the project is in this file and in `filters.py`, and `translated` is the one place where
 errors of SQLite and of the operating system become ours.
 
+A space that this process may not write to is open for reading only. SQLite needs files beside a
+journal in WAL mode and cannot make them there, so it is told that the file does not change
+(`immutable`), and each call looks whether that is still true.
+
 Threads: a `Journal` may be used by any number of threads. Readers each borrow a connection of
 their own; there is one connection for writing, and the caller sees to it that one thread at a time
 uses it. An ephemeral journal has a single connection, which a lock passes from one to the next.
@@ -52,8 +56,8 @@ from .model import (
     event_crc,
     memory_crc,
     meta_crc,
+    row_problem,
     to_memory,
-    verified,
 )
 from .values import Draft, show
 
@@ -100,7 +104,16 @@ _IN_LIMIT: Final = 500  # parameters of one IN list
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
 _HEADER_BYTES: Final = 100
-_RESTORE: Final = "restore it from a copy; `spector doctor` says what is damaged"
+_IMMUTABLE: Final = "immutable=1"
+_ORPHAN: Final = ".orphan-"
+_RESTORE: Final = "restore it from a copy"
+#: How errors about damage end; `check` leaves it out, as it is what lists all that is wrong.
+SEE_DOCTOR: Final = " (`spector doctor` lists all that is wrong)"
+_DAMAGED: Final = f"{_RESTORE}{SEE_DOCTOR}"
+
+
+class SpectorWarning(UserWarning):
+    """Something about a space that nobody asked for but should know."""
 
 
 class FileIdentity(NamedTuple):
@@ -138,7 +151,6 @@ _CODES_BY_MESSAGE: Final = (
     ("not a database", 26),
 )
 _ERRNO_BY_CODE: Final = {
-    _READONLY: errno.EROFS,
     _IO_ERROR: errno.EIO,
     _FULL: errno.ENOSPC,
     _CANNOT_OPEN: errno.EIO,
@@ -155,7 +167,7 @@ def _sqlite_code(error: sqlite3.Error) -> int:
 
 def _translate(error: Exception, where: str, waited: float) -> Exception:
     if isinstance(error, UnicodeDecodeError):  # a text, or SQLite's message about one
-        return CorruptionError(f"{where} is damaged ({error}); {_RESTORE}")
+        return CorruptionError(f"{where} is damaged ({error}); {_DAMAGED}")
     if isinstance(error, OSError):
         return StorageError(error.errno or errno.EIO, f"{where}: {error.strerror or error}")
     assert isinstance(error, sqlite3.Error)
@@ -165,6 +177,10 @@ def _translate(error: Exception, where: str, waited: float) -> Exception:
             f"{where} has been locked by another process for the {waited:.1f} s that this call"
             " waited (busy_timeout); nothing was changed and retrying is safe"
         )
+    if code == _READONLY:
+        return StorageError(
+            errno.EROFS, f"{where} may not be written any more ({error}); nothing was changed"
+        )
     if code in _ERRNO_BY_CODE:
         return StorageError(
             _ERRNO_BY_CODE[code], f"{where}: {error}; the operation was undone as a whole"
@@ -173,7 +189,7 @@ def _translate(error: Exception, where: str, waited: float) -> Exception:
         return ValueError(f"{where}: a value is larger than SQLite can store ({error})")
     if isinstance(error, sqlite3.ProgrammingError):
         return SpectorError(f"{where}: {error}")
-    return CorruptionError(f"{where} is damaged ({error}); {_RESTORE}")
+    return CorruptionError(f"{where} is damaged ({error}); {_DAMAGED}")
 
 
 @contextlib.contextmanager
@@ -190,10 +206,7 @@ def translated(where: str) -> Iterator[None]:
 
 def damaged(where: str, problem: str) -> CorruptionError:
     """The error for a journal that holds something it never wrote."""
-    return CorruptionError(
-        f"{where} is damaged: {problem}; restore it from a copy"
-        " (`spector doctor` lists all that is wrong)"
-    )
+    return CorruptionError(f"{where} is damaged: {problem}; {_DAMAGED}")
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -227,9 +240,8 @@ class Reader:
         ]
         for expected, event in enumerate(events, after + 1):
             if event.seq != expected or event_crc(*event[:5]) != event.crc:
-                raise CorruptionError(
-                    f"{self._where}: event {expected} is missing or does not match its checksum;"
-                    f" {_RESTORE}"
+                raise damaged(
+                    self._where, f"event {expected} is missing or does not match its checksum"
                 )
         return events
 
@@ -244,14 +256,14 @@ class Reader:
             )
             for row in cursor:
                 if row[0] in wanted:
-                    found[row[0]] = verified(row, self._where)
+                    found[row[0]] = self._verified(row)
             return found
         for chunk in _chunks(slots):
             cursor = self._connection.execute(
                 f"SELECT {_COLUMNS} FROM memories WHERE slot IN ({_marks(chunk)})", chunk
             )
             for row in cursor:
-                found[row[0]] = verified(row, self._where)
+                found[row[0]] = self._verified(row)
         return found
 
     def every_row(self) -> Iterator[MemoryRow]:
@@ -276,7 +288,7 @@ class Reader:
         ).fetchone()
         if row is None:
             raise UnknownMemoryError(f"no memory has the id {show(memory_id)}")
-        return verified(row, self._where)
+        return self._verified(row)
 
     def memory(self, memory_id: str) -> Memory:
         """The same in its public form."""
@@ -314,14 +326,14 @@ class Reader:
             " ORDER BY timestamp DESC, slot DESC LIMIT ?",
             (*parameters, min(limit, MAX_SLOT)),
         )
-        return [to_memory(verified(row, self._where)) for row in cursor]
+        return [to_memory(self._verified(row)) for row in cursor]
 
     def totals(self) -> dict[str, Total]:
         """What the totals table says about each table."""
         cursor = self._connection.execute("SELECT name, count, crc_sum FROM totals")
         totals = {name: Total(count, crc_sum) for name, count, crc_sum in cursor}
         if totals.keys() != set(TABLES):
-            raise CorruptionError(f"{self._where}: the totals table is damaged; {_RESTORE}")
+            raise damaged(self._where, "the totals table is damaged")
         return totals
 
     def meta(self) -> dict[str, Any]:
@@ -329,13 +341,10 @@ class Reader:
         settings: dict[str, Any] = {}
         for key, value, crc in self._connection.execute("SELECT key, value, crc FROM meta"):
             if meta_crc(key, value) != crc:
-                raise CorruptionError(
-                    f"{self._where}: the setting {show(key)} does not match its checksum;"
-                    f" {_RESTORE}"
-                )
+                raise damaged(self._where, f"the setting {show(key)} does not match its checksum")
             settings[key] = json.loads(value)
         if self.meta_total() != self.totals()["meta"]:
-            raise CorruptionError(f"{self._where}: a setting is missing; {_RESTORE}")
+            raise damaged(self._where, "a setting is missing")
         return settings
 
     def meta_total(self) -> Total:
@@ -354,6 +363,12 @@ class Reader:
             "SELECT seq FROM sqlite_sequence WHERE name = 'memories'"
         ).fetchone()
         return 0 if row is None else int(row[0])
+
+    def _verified(self, row: MemoryRow) -> MemoryRow:
+        problem = row_problem(row)
+        if problem is not None:
+            raise damaged(self._where, problem)
+        return row
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the file as a whole: SQLite's own check, schema, totals, tags."""
@@ -420,7 +435,7 @@ class Transaction(Reader):
             if on_conflict != "update" and (name in known or name in staged):
                 if on_conflict == "ignore":
                     continue
-                place = "" if first is None else f"items[{first + position}]: "
+                place = "" if first is None else f"item {first + position}: "
                 raise DuplicateMemoryError(
                     f"{place}a memory has the id {show(name)} already (on_conflict='error')"
                 )
@@ -575,6 +590,9 @@ class Journal:
         # Held while the write connection is in use; with one connection for all, readers too.
         self._turn = threading.Lock()
         self._identity = None if path is None else self._check_file(path)
+        self._access = "" if path is None else _access(path)
+        self._state = self._file_state() if _IMMUTABLE in self._access else None
+        self.newly_set_aside: list[Path] = []
         self._writer = self._connect()
         _open_journals.add(self)
 
@@ -591,9 +609,10 @@ class Journal:
         path = folder / FILE_NAME
         with translated(str(path)):
             _check_folder(folder)
-            if not path.exists():
-                _create(folder, meta, busy_timeout)
-            return cls(path, busy_timeout)
+            orphans = [] if path.exists() else _create(folder, meta, busy_timeout)
+            journal = cls(path, busy_timeout)
+            journal.newly_set_aside = orphans
+            return journal
 
     @classmethod
     def existing(cls, folder: Path, busy_timeout: float = 5.0) -> Journal:
@@ -644,18 +663,51 @@ class Journal:
             )
 
     def _connect(self) -> sqlite3.Connection:
-        connection = _connect(self.path, self._busy_timeout)
         try:
-            if self.path is not None:
-                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    connection.execute("PRAGMA journal_mode = WAL")
-                self._check_version(
-                    connection.execute("PRAGMA user_version").fetchone()[0], self.path
-                )
-        except BaseException:
-            connection.close()
-            raise
+            connection = _connect(self.path, self._busy_timeout, self._access)
+            try:
+                if self.path is not None:
+                    self._prepare(connection, self.path)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.OperationalError as error:
+            if not self.read_only or _sqlite_code(error) not in (_READONLY, _CANNOT_OPEN):
+                raise
+            raise StorageError(
+                errno.EROFS,
+                f"{self.where} cannot be read: its last changes are in a log beside it, which can"
+                " be read only where SQLite may write, and this process may not write to its"
+                " folder; open the space once with the permission to write, or copy the folder"
+                " and open the copy",
+            ) from error
         return connection
+
+    def _prepare(self, connection: sqlite3.Connection, path: Path) -> None:
+        if not self.read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            connection.execute("PRAGMA journal_mode = WAL")
+        self._check_version(connection.execute("PRAGMA user_version").fetchone()[0], path)
+
+    def _file_state(self) -> tuple[int, int]:
+        """What changes when another process writes to the file."""
+        assert self.path is not None
+        status = self.path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    def _check_unchanged(self) -> None:
+        if self._state is None or self.path is None:
+            return
+        if self._state != self._file_state() or _has_content(f"{self.path}-wal"):
+            raise StorageError(
+                errno.ESTALE,
+                f"{self.where} was changed by another process while it was open for reading only;"
+                " close this object and open the space again",
+            )
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this process may not write to the folder or the file."""
+        return bool(self._access)
 
     def check_usable(self) -> None:
         """Raise if this object is closed, is a fork's, or its file is no longer there."""
@@ -677,6 +729,7 @@ class Journal:
                 f"{self.where} was removed or replaced while it was open;"
                 " close this object and open the space again"
             )
+        self._check_unchanged()
 
     @contextlib.contextmanager
     def reader(self, *, begin: bool = True) -> Iterator[Reader]:
@@ -689,6 +742,7 @@ class Journal:
                 if begin:
                     reader.begin()
                 yield reader
+                self._check_unchanged()
             finally:
                 self._give_back(connection)
 
@@ -737,6 +791,13 @@ class Journal:
         """A write transaction: committed at the end of the block, undone if anything is raised."""
         with translated(self.where), self._turns():
             self.check_usable()
+            if self.path is not None and self.read_only:
+                raise StorageError(
+                    errno.EROFS,
+                    f"{self.where} is open for reading only, because this process may not write to"
+                    f" it or to {self.path.parent}; nothing was changed. Permit it, or copy the"
+                    " folder, and open the space again",
+                )
             if self._broken:
                 raise StorageError(
                     errno.EIO,
@@ -817,6 +878,12 @@ class Journal:
                 size += Path(f"{self.path}{suffix}").stat().st_size
         return size
 
+    def set_aside(self) -> list[Path]:
+        """Logs of lost journals that `_create` found in the folder, at any time."""
+        if self.path is None:
+            return []
+        return sorted(self.path.parent.glob(f"{FILE_NAME}-*{_ORPHAN}*"))
+
     def _leave_to_parent(self) -> None:
         """In a forked child: drop the parent's connections, so that SQLite forgets their locks.
 
@@ -848,12 +915,45 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _connect(path: Path | None, busy_timeout: float) -> sqlite3.Connection:
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0  # noqa: PTH116  (this is on the way of each call)
+    except FileNotFoundError:
+        return False
+
+
+def _access(path: Path) -> str:
+    """How SQLite is to open the file: parameters of a URI for reading only, else nothing."""
+    if _may_write(path.parent) and _may_write(path):
+        return ""
+    log = f"{path}-wal"
+    in_use = Path(log).exists() and Path(f"{path}-shm").exists()
+    if in_use or _has_content(log) or _may_write(path.parent):
+        return "mode=ro"
+    return f"mode=ro&{_IMMUTABLE}"
+
+
+def set_aside_notice(log: Path) -> str:
+    """What a user should know of a log that was set aside."""
+    return (
+        f"{log} is the log of a journal that was lost or moved away; nothing of that journal is in"
+        " this space. Put the journal and its log back together under their old names, or remove"
+        " this file"
+    )
+
+
+def _connect(path: Path | None, busy_timeout: float, access: str = "") -> sqlite3.Connection:
+    place: str | Path = ":memory:" if path is None else path
     connection = sqlite3.connect(
-        ":memory:" if path is None else path,
+        f"{path.as_uri()}?{access}" if path is not None and access else place,
         timeout=busy_timeout,
         isolation_level=None,
         check_same_thread=False,
+        uri=bool(access),
     )
     try:
         for pragma in (
@@ -884,23 +984,26 @@ def _fill(connection: sqlite3.Connection, meta: Mapping[str, Any]) -> None:
     connection.execute("COMMIT")
 
 
-def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> None:
+def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> list[Path]:
     """Make journal.db whole under another name, then rename it: it exists complete or not at all.
 
     So a journal.db of zero bytes is always damage. A write-ahead log that lies beside an absent
-    journal belongs to a lost one and SQLite would replay it into ours: it is set aside.
+    journal belongs to a lost one and SQLite would replay it into ours: it is set aside. Returns
+    what was.
     """
+    orphans: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
     with _creation_lock(folder, busy_timeout):
         if path.exists():
-            return
+            return orphans
         new = folder / (FILE_NAME + ".new")
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{new}{suffix}").unlink(missing_ok=True)
             orphan = Path(f"{path}{suffix}")
             if suffix and orphan.exists():
-                orphan.rename(f"{orphan}.orphan-{time.time_ns() // 1_000_000}")
+                aside = f"{orphan}{_ORPHAN}{time.time_ns() // 1_000_000}"
+                orphans.append(orphan.rename(aside))
         with contextlib.closing(_connect(new, busy_timeout)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             _fill(connection, meta)
@@ -908,6 +1011,7 @@ def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> None:
         new.rename(path)
         _sync(folder)
         _sync(folder.parent)
+    return orphans
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from spector._core import crc32c
-from spector.errors import CorruptionError
 
 # SQLite integers are signed 64-bit; sums of checksums are kept below that.
 _SUM_MASK: Final = (1 << 63) - 1
@@ -149,18 +148,14 @@ def add_crc(total: int, delta: int) -> int:
     return (total + delta) & _SUM_MASK
 
 
-def verified(row: MemoryRow, where: str) -> MemoryRow:
-    """The row, if its checksum holds."""
+def row_problem(row: MemoryRow) -> str | None:
+    """What is wrong with a row, if its checksum does not hold."""
     try:
-        sound = memory_crc(*row[:13]) == row[13]
+        if memory_crc(*row[:13]) == row[13]:
+            return None
     except TypeError:  # a column of another type
-        sound = False
-    if not sound:
-        raise CorruptionError(
-            f"{where}: the memory in slot {row[0]} does not match its checksum;"
-            " restore the file from a copy (`spector doctor` lists every damaged row)"
-        )
-    return row
+        pass
+    return f"the memory in slot {row[0]} does not match its checksum"
 
 
 def tags_of(row: MemoryRow) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ from .model import Event, EventType
 T = TypeVar("T")
 
 _EVENTS_AT_ONCE: Final = 10_000
+_SLOTS_AT_ONCE: Final = 10_000
+_KNOWN_TYPES: Final = frozenset(EventType)
 _TRIES: Final = 3
 
 
@@ -111,7 +113,9 @@ class Space:
             if events:
                 with self._apply_lock:
                     if self._applied < events[-1].seq:  # else a reader caught up with us already
-                        self._change(lambda: self._apply(events, transaction.texts), events[-1].seq)
+                        last: dict[int, int] = {}
+                        self._add_last(last, events)
+                        self._change(lambda: self._apply(last, transaction.texts), events[-1].seq)
         return result
 
     def catch_up(self) -> None:
@@ -132,32 +136,39 @@ class Space:
     def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
         """Apply all events that `reader` sees after the applied one, in batches.
 
-        The rows are those of the reader's state, so of a memory updated twice only the last text
-        is ever read, and one that was forgotten later is not read at all.
+        The rows are those of the reader's state, so the last event of a slot says all: a memory
+        updated many times is read and analysed once, and one forgotten later not at all.
         """
         after = self._applied
+        last: dict[int, int] = {}
         while events := reader.events(after, _EVENTS_AT_ONCE):
-            slots = sorted({event.slot for event in events if event.type == EventType.REMEMBER})
-            rows = reader.rows(slots)
+            self._add_last(last, events)
+            if audit is not None:
+                audit.add_events(events)
+            after = events[-1].seq
+        slots = sorted(last)
+        for start in range(0, len(slots), _SLOTS_AT_ONCE):
+            batch = {slot: last[slot] for slot in slots[start : start + _SLOTS_AT_ONCE]}
+            rows = reader.rows(list(batch))  # what was forgotten must not have one: see Audit
             if audit is not None:
                 audit.add_rows(rows.values())
-                audit.add_events(events)
-            self._apply(events, {slot: (row[2], row[3]) for slot, row in rows.items()})
-            after = events[-1].seq
+            self._apply(batch, {slot: (row[2], row[3]) for slot, row in rows.items()})
 
-    def _apply(self, events: Sequence[Event], texts: Mapping[int, tuple[str, str | None]]) -> None:
-        """Bring the replica up to date with these events; applying them again changes nothing.
-
-        `texts` has text and context of the slots to remember; a slot that is missing there was
-        forgotten by a later event.
-        """
-        last: dict[int, int] = {}
+    def _add_last(self, last: dict[int, int], events: Sequence[Event]) -> None:
+        """Note the type of the last event of each slot."""
         for event in events:
-            if event.type not in (EventType.REMEMBER, EventType.FORGET):
+            if event.type not in _KNOWN_TYPES:
                 raise CorruptionError(
                     f"{self.journal.where}: event {event.seq} has the unknown type {event.type}"
                 )
             last[event.slot] = event.type
+
+    def _apply(self, last: Mapping[int, int], texts: Mapping[int, tuple[str, str | None]]) -> None:
+        """Bring the replica up to date with the last event of each of these slots; doing so again
+        changes nothing.
+
+        `texts` has text and context of the slots to remember.
+        """
         put = [slot for slot, kind in last.items() if kind == EventType.REMEMBER and slot in texts]
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
         if gone:

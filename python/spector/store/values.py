@@ -9,12 +9,14 @@ from __future__ import annotations
 import enum
 import json
 import operator
+import os
 import re
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 MEMORY_TYPES: Final = ("working", "episodic", "semantic", "procedural")
@@ -30,6 +32,13 @@ MAX_TIME: Final = 253_402_300_799_999
 _MAX_CHARACTERS: Final = 250_000_000
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# What `datetime.fromisoformat` reads differs between versions of Python, so this is spelled out:
+# a date, then perhaps a time to the minute or finer, then perhaps a zone.
+_TIME: Final = re.compile(
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]+))?)?"
+    r" ?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
 
 
 class Unset(enum.Enum):
@@ -129,6 +138,23 @@ def check_count(name: str, value: object) -> int:
     if number < 1:
         raise ValueError(f"{name} must be an int of at least 1, got {number}")
     return number
+
+
+def check_path(path: object) -> Path:
+    """The folder of a space, as an absolute path."""
+    try:
+        folder = os.fspath(path)  # type: ignore[call-overload]
+    except TypeError:
+        folder = None
+    if not isinstance(folder, str):
+        raise _type_error("path", path, "a str or PathLike")
+    try:
+        named = bool(folder) and b"\0" not in os.fsencode(folder)
+    except UnicodeEncodeError:
+        named = False
+    if not named:
+        raise ValueError(f"path must be the name of a folder, got {show(folder)}")
+    return Path(folder).absolute()
 
 
 def check_seconds(name: str, value: object) -> float:
@@ -231,7 +257,7 @@ def check_time(name: str, value: object, *, end_of_day: bool = False) -> int:
     """Milliseconds since 1970 UTC.
 
     An int is taken as such; a datetime without a zone, a date and a text without a zone are UTC.
-    A date alone means its first millisecond, or its last with `end_of_day`.
+    A date alone, however spelled, means its first millisecond, or its last with `end_of_day`.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if MIN_TIME <= value <= MAX_TIME:
@@ -258,18 +284,33 @@ def check_time(name: str, value: object, *, end_of_day: bool = False) -> int:
 
 
 def _parse_time(name: str, text: str) -> date:
-    stripped = text.strip()
+    found = _TIME.fullmatch(text.strip())
     try:
-        if len(stripped) == len("2031-01-31"):
-            return date.fromisoformat(stripped)
-        if stripped[-1:] in "Zz":
-            stripped = stripped[:-1] + "+00:00"  # Python 3.10 does not read the Z
-        return datetime.fromisoformat(stripped)
+        if found is None:
+            raise ValueError
+        year, _, month, day, hour, _, minute, second, fraction, zone = found.groups()
+        if hour is None:
+            return date(int(year), int(month), int(day))
+        return datetime(
+            *(int(year), int(month), int(day), int(hour), int(minute), int(second or 0)),
+            microsecond=int(f"{fraction or ''}000000"[:6]),
+            tzinfo=_zone(zone or "Z"),
+        )
     except ValueError:
         raise ValueError(
             f"{name} must be an ISO 8601 date or time such as '2031-01-31' or"
             f" '2031-01-31T12:00:00Z', got {show(text)}"
         ) from None
+
+
+def _zone(text: str) -> timezone:
+    if text in "Zz":
+        return timezone.utc
+    minutes = int(text[3:].removeprefix(":") or 0)
+    if minutes > 59:
+        raise ValueError
+    offset = timedelta(hours=int(text[1:3]), minutes=minutes)
+    return timezone(-offset if text[0] == "-" else offset)
 
 
 DRAFT_KEYS: Final = (

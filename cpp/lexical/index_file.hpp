@@ -1,0 +1,81 @@
+// bm25.idx: a whole index in one stored file (base/envelope.hpp; cpp/FORMATS.md has the bytes).
+//
+// The file holds one sealed segment without deleted rows, what its terms stand for, and the ids of
+// its rows. It is checked when an IndexFile is made; what an IndexFile gives can be searched as it
+// is, in memory of its own or in the mapped file, which it keeps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/envelope.hpp"
+#include "base/frozen_strings.hpp"
+#include "lexical/segment.hpp"
+
+namespace spector {
+
+// What an index must be made with so that its file fits; the core only keeps it.
+struct IndexSettings {
+  double k1;
+  double b;
+  std::string analyzer;
+  std::string language;
+  std::string fingerprint;
+};
+
+enum class IndexKind : std::uint32_t { kTexts = 1, kTokens = 2 };
+
+struct IndexContents {
+  IndexKind kind;
+  IndexSettings settings;
+  Segment::Arrays segment;    // terms are numbered by their place
+  std::uint32_t next_row;     // what the next new id gets; above all slots
+  FrozenStrings::Arrays ids;  // by row of the segment; all strings have one seed
+  // Of texts.
+  FrozenStrings::Arrays terms;
+  FrozenStrings::Arrays words;
+  std::span<const std::uint32_t> word_terms;  // by word
+  // Of token ids.
+  std::span<const std::uint32_t> token_ids;  // by term
+};
+
+void save_index(const std::string& path, const IndexContents& contents);
+
+class IndexFile {
+ public:
+  // Throws Corruption, Version or Storage. `mapped`: see StoredFile.
+  IndexFile(const std::string& path, bool mapped);
+
+  [[nodiscard]] IndexKind kind() const noexcept { return kind_; }
+  [[nodiscard]] const IndexSettings& settings() const noexcept { return settings_; }
+  [[nodiscard]] std::uint64_t n_documents() const noexcept { return file_.count(); }
+
+  [[nodiscard]] std::unique_ptr<Segment> segment() const;
+  [[nodiscard]] SharedSpan<std::uint32_t> slots() const;
+  [[nodiscard]] std::uint32_t next_row() const noexcept { return next_row_; }
+  [[nodiscard]] FrozenStrings ids() const;
+  [[nodiscard]] FrozenStrings terms() const;
+  [[nodiscard]] FrozenStrings words() const;
+  [[nodiscard]] SharedSpan<std::uint32_t> word_terms() const;
+  [[nodiscard]] SharedSpan<std::uint32_t> token_ids() const;
+  // Throws Corruption for a token id that occurs twice, which only building the map shows.
+  [[noreturn]] void fail_token_ids() const;
+
+ private:
+  [[nodiscard]] FrozenStrings strings(std::size_t first_section) const;
+  [[nodiscard]] FrozenStrings::Arrays string_arrays(std::size_t first_section) const;
+  [[nodiscard]] Segment::Arrays segment_arrays() const;
+  void read_settings();
+  void check() const;
+
+  StoredFile file_;
+  IndexKind kind_{};
+  IndexSettings settings_;
+  std::uint32_t next_row_ = 0;
+  std::uint64_t seed_ = 0;
+  double bound_average_ = 0;
+  double best_average_ = 0;
+};
+
+}  // namespace spector
