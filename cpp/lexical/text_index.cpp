@@ -85,7 +85,9 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
       put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin),
                    word_terms, exact_terms);
     }
+    put_documents();
   } catch (...) {
+    documents_.clear();
     publish();  // the documents before
     throw;
   }
@@ -126,7 +128,13 @@ void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> 
       counts_.push_back({term, 1});
     }
   }
-  index_.put(slot, counts_, length);
+  documents_.add(slot, length, counts_);
+  if (documents_.size() == Bm25Index::kMaxBatch) put_documents();
+}
+
+void TextIndex::put_documents() {
+  index_.put(documents_);
+  documents_.clear();
 }
 
 std::size_t TextIndex::erase(std::span<const std::uint32_t> slots) {
