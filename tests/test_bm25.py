@@ -246,6 +246,58 @@ def test_idx6_a_failing_document_leaves_those_before_it_and_is_named():
     assert "e" in index and "g" in index and "f" not in index
 
 
+def test_idx6_what_an_analyzer_raises_is_kept_and_ctrl_c_is_not_about_a_document():
+    def analyzer(text):
+        if text == "interrupt":
+            raise KeyboardInterrupt
+        if text == "bad":
+            raise UnicodeDecodeError("utf-8", b"x", 0, 1, "nonsense")
+        return text.split()
+
+    index = BM25Index(analyzer=analyzer)
+    with pytest.raises(SpectorError, match=r"document 1: the analyzer raised UnicodeDecodeError"):
+        index.add_batch(["a", "b"], ["x", "bad"])
+    with pytest.raises(SpectorError, match=r"^the analyzer raised UnicodeDecodeError"):
+        index.add("b", "bad")
+    with pytest.raises(KeyboardInterrupt):
+        index.add("c", "interrupt")
+    assert len(index) == 1
+
+
+def test_a_refused_or_empty_addition_does_not_decide_what_an_index_holds():
+    index = BM25Index()
+    with pytest.raises(ValueError, match="id must be a non-empty str"):
+        index.add("", "x")
+    index.add_batch([], [])
+    index.add_tokens(["a"], [0, 1], [5])
+    assert index.remove("a")
+    index.add_tokens([], [0], [])
+    index.add("b", "text")  # empty again: it may hold texts now
+    assert [id for id, _ in index.search("text")] == ["b"]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_any_sequence_of_str_will_do(kind):
+    """Also one whose items exist only while they are looked at, such as a numpy array."""
+    names = [f"document-{i}" for i in range(2000)]
+    texts = [f"text number{i} of many" for i in range(2000)]
+    index = BM25Index()
+    index.add_batch(kind(names), kind(texts), kind(texts))
+    assert [id for id, _ in index.search("number1234", 1)] == ["document-1234"]
+    assert sorted(id for id, _ in index.search("many", 5000)) == sorted(names)
+    tokens = BM25Index()
+    tokens.add_tokens(kind(names), np.arange(2001), np.arange(2000))
+    assert all(name in tokens for name in names)
+    assert [len(hits) for hits in index.search_batch(kind(["number7", "many"]), 3)] == [1, 3]
+
+
+def test_tok12_a_name_is_not_the_stem_of_another():
+    index = BM25Index()
+    index.add("name", "the ServerApi is broken in this long text of many words")
+    index.add("other", "ServerApy")
+    assert [id for id, _ in index.search("ServerApi")] == ["name", "other"]
+
+
 def test_idx1_a_replaced_document_leaves_nothing():
     index = BM25Index()
     index.add("a", "first words", context="title")
@@ -312,6 +364,16 @@ def test_simd_levels_give_the_same_bits():
         (lambda i: i.add_batch(["z"], "x"), TypeError, "texts must be a sequence, not str"),
         (lambda i: i.add_batch(["z"], []), ValueError, "ids has 1 entries for 0 texts"),
         (lambda i: i.add_batch(["z"], ["x"], []), ValueError, "contexts has 0 entries"),
+        (lambda i: i.add_batch(["z"], ["x"], 5), TypeError, r"contexts must be .* int \(5\)"),
+        (
+            lambda i: i.add_batch(["z"], ["x"], "c"),
+            TypeError,
+            "contexts must be a sequence, not str",
+        ),
+        (lambda i: BM25Index(k1=10**400), ValueError, "k1 is out of the range of a float"),
+        (lambda i: analyze("x", None), TypeError, r"analyzer must be str, not NoneType"),
+        (lambda i: analyze(b"x"), TypeError, r"text must be str, not bytes \(b'x'\)"),
+        (lambda i: TextIndex().explain(-1, "x"), ValueError, "slot must be between 0 and"),
         (lambda i: i.search("x", 0), ValueError, "k must be at least 1, not 0"),
         (lambda i: i.search("x", -1), ValueError, "k must be at least 1, not -1"),
         (lambda i: i.search("x", 1.5), TypeError, "k must be int, not float"),

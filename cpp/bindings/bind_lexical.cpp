@@ -149,7 +149,8 @@ class Pipeline {
 // Documents ready to be put, and the first one that was refused (with why), if any.
 struct Prepared {
   AnalysedBatch batch;
-  py::object error = py::none();
+  py::object error = py::none();       // what the callable analyzer raised
+  std::optional<std::string> refusal;  // a value of the wrong type
 };
 
 class PyTextIndex {
@@ -179,9 +180,11 @@ class PyTextIndex {
         if (!pipeline_.native()) analyse_document(documents.back(), prepared.batch);
       }
     } catch (py::error_already_set& error) {
+      // Ctrl-C and the like are not about a document.
+      if (!error.matches(PyExc_Exception)) throw;
       prepared.error = error.value();
     } catch (const py::type_error& error) {
-      prepared.error = py::handle(PyExc_TypeError)(error.what());
+      prepared.refusal = error.what();
     }
     if (pipeline_.native()) {
       const GilRelease release;
@@ -385,7 +388,8 @@ void register_lexical(py::module_& module) {
 
   py::class_<Prepared>(module, "PreparedTexts")
       .def("__len__", [](const Prepared& prepared) { return prepared.batch.size(); })
-      .def_readonly("error", &Prepared::error);
+      .def_readonly("error", &Prepared::error)
+      .def_readonly("refusal", &Prepared::refusal);
 
   py::class_<PyTextIndex>(module, "TextIndex")
       .def(py::init<double, double, const py::object&, py::object, bool>(), py::arg("k1"),
@@ -476,8 +480,9 @@ void register_lexical(py::module_& module) {
           [](RowTable& table, const py::sequence& ids) {
             std::vector<Utf8> owners;
             std::vector<std::string_view> views;
-            for (const py::handle id : ids) {
-              owners.emplace_back(id, "id", Utf8::kStrict);
+            // Item by item: a sequence such as a numpy array makes each one anew.
+            for (std::size_t i = 0; i < py::len(ids); ++i) {
+              owners.emplace_back(py::object(ids[i]), "id", Utf8::kStrict);
               views.push_back(owners.back().view());
             }
             const std::vector<std::uint32_t> rows = table.assign(views);

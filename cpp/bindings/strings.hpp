@@ -20,8 +20,11 @@ class Utf8 {
   // and the empty str with ValueError (ids).
   Utf8(pybind11::handle object, const char* what, bool strict = false) {
     if (!PyUnicode_Check(object.ptr())) {
+      std::string shown = pybind11::cast<std::string>(
+          pybind11::reinterpret_steal<pybind11::object>(PyObject_ASCII(object.ptr())));
+      if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
       throw pybind11::type_error(std::string(what) + " must be str, not " +
-                                 Py_TYPE(object.ptr())->tp_name);
+                                 Py_TYPE(object.ptr())->tp_name + " (" + shown + ")");
     }
     object_ = pybind11::reinterpret_borrow<pybind11::object>(object);
     Py_ssize_t size = 0;

@@ -14,12 +14,19 @@ namespace {
 
 // Segments of about equal size are merged when there are this many: each posting is rewritten once
 // per factor of growth.
-constexpr std::size_t kFanIn = 8;
+constexpr std::size_t kFanIn = 4;
 
-// 0 for up to 8 rows, 1 for up to 64, ...
+// Segments are not merged beyond this, so that their 32-bit positions never run out.
+constexpr std::uint64_t kMaxPostings = 1'000'000'000;
+
+// A batch of so many documents becomes a segment of its own.
+constexpr std::size_t kBulk = 4096;
+
+// Sizes by factors of 4: 0 for up to 4 rows, 1 for up to 16, ...
+constexpr int kSizeClasses = 16;
 int size_class(const Segment& segment) noexcept {
   const auto live = segment.n_rows() - segment.n_dead_rows();
-  return (std::bit_width(std::max<std::uint32_t>(live, 1)) - 1) / 3;
+  return (std::bit_width(std::max<std::uint32_t>(live, 1)) - 1) / 2;
 }
 
 // Appends the varint differences of `terms` after renaming; `numbers` keeps their order.
@@ -76,8 +83,8 @@ void Bm25Index::kill(const Place& place) noexcept {
     place.segment->for_each_term(place.row, lose);
   } else {
     head_->erase(place.row, number_ + 1);
-    total_length_ -= head_->length(place.row);
-    for (const TermCount& term : head_->terms(place.row)) lose(term.term);
+    total_length_ -= head_->documents().lengths[place.row];
+    for (const TermCount& term : head_->documents().terms(place.row)) lose(term.term);
   }
   --n_documents_;
 }
@@ -93,6 +100,51 @@ void Bm25Index::put(std::uint32_t slot, std::span<const TermCount> terms, std::u
   ++n_documents_;
   total_length_ += length;
   if (before.row != Segment::kNone) kill(before);
+  tidy();
+}
+
+void Bm25Index::put(const Documents& documents) {
+  if (documents.size() < kBulk) {
+    for (std::size_t i = 0; i < documents.size(); ++i) {
+      put(documents.slots[i], documents.terms(i), documents.lengths[i]);
+    }
+    return;
+  }
+  // Of equal slots the last wins.
+  std::vector<bool> wanted(documents.size(), true);
+  std::vector<std::uint32_t> order(documents.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto by_slot = [&](std::uint32_t x, std::uint32_t y) {
+    return std::pair(documents.slots[x], x) < std::pair(documents.slots[y], y);
+  };
+  if (!std::is_sorted(order.begin(), order.end(), by_slot)) {
+    std::sort(order.begin(), order.end(), by_slot);
+  }
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (documents.slots[order[i - 1]] == documents.slots[order[i]]) wanted[order[i - 1]] = false;
+  }
+  std::uint32_t n_terms = 0;
+  for (const TermCount& term : documents.counts) n_terms = std::max(n_terms, term.term + 1);
+  if (n_terms > live_.size()) live_.resize(std::max<std::size_t>(n_terms, live_.size() * 3 / 2));
+  std::vector<Place> replaced;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!wanted[i]) continue;
+    const Place before = find(documents.slots[i]);
+    if (before.row == Segment::kNone) continue;
+    reserve_kill(before);
+    replaced.push_back(before);
+  }
+  std::unique_ptr<Segment> segment = merge({}, &documents, wanted, {});
+  segments_.reserve(segments_.size() + 1);
+  // Nothing below throws.
+  for (const Place& place : replaced) kill(place);
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!wanted[i]) continue;
+    for (const TermCount& term : documents.terms(i)) n_terms_ += live_[term.term]++ == 0 ? 1 : 0;
+    ++n_documents_;
+    total_length_ += documents.lengths[i];
+  }
+  segments_.push_back(std::move(segment));
   tidy();
 }
 
@@ -142,18 +194,19 @@ double Bm25Index::average_length() const noexcept {
                            : static_cast<double>(total_length_) / static_cast<double>(n_documents_);
 }
 
-std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bool with_head,
+std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments,
+                                          const Documents* documents,
+                                          const std::vector<bool>& wanted,
                                           std::span<const std::uint32_t> numbers) const {
-  for (const Segment* segment : segments) segment->check_rows();
-  // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is the
-  // head.
+  // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is
+  // `documents`.
   struct Source {
     std::uint32_t slot;
     std::uint32_t part;
     std::uint32_t row;
   };
   std::vector<Source> sources;
-  const auto head_part = static_cast<std::uint32_t>(segments.size());
+  const auto last_part = static_cast<std::uint32_t>(segments.size());
   for (std::uint32_t part = 0; part < segments.size(); ++part) {
     for (std::uint32_t row = 0; row < segments[part]->n_rows(); ++row) {
       if (segments[part]->alive(row, kAlive - 1)) {
@@ -161,12 +214,10 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bo
       }
     }
   }
-  if (with_head) {
-    for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
-      if (head_->alive(row, kAlive - 1)) sources.push_back({head_->slot(row), head_part, row});
-    }
+  for (std::uint32_t row = 0; row < wanted.size(); ++row) {
+    if (wanted[row]) sources.push_back({documents->slots[row], last_part, row});
   }
-  const auto by_slot = [](const Source& a, const Source& b) { return a.slot < b.slot; };
+  const auto by_slot = [](const Source& x, const Source& y) { return x.slot < y.slot; };
   if (!std::is_sorted(sources.begin(), sources.end(), by_slot)) {
     std::sort(sources.begin(), sources.end(), by_slot);
   }
@@ -178,7 +229,7 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bo
   if (numbers.empty()) {
     std::size_t bytes = 0;
     for (const Source& source : sources) {
-      if (source.part != head_part) bytes += segments[source.part]->packed_terms(source.row).size();
+      if (source.part != last_part) bytes += segments[source.part]->packed_terms(source.row).size();
     }
     rows.row_terms.reserve(bytes);
   }
@@ -186,16 +237,17 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bo
   for (std::uint32_t part = 0; part < segments.size(); ++part) {
     new_rows[part].assign(segments[part]->n_rows(), Segment::kNone);
   }
-  if (with_head) new_rows[head_part].assign(head_->n_rows(), Segment::kNone);
+  new_rows[last_part].assign(wanted.size(), Segment::kNone);
   std::vector<TermCount> scratch;
   for (const Source& source : sources) {
     new_rows[source.part][source.row] = static_cast<std::uint32_t>(rows.slots.size());
-    if (source.part == head_part) {
-      scratch.assign(head_->terms(source.row).begin(), head_->terms(source.row).end());
+    if (source.part == last_part) {
+      const std::span<const TermCount> terms = documents->terms(source.row);
+      scratch.assign(terms.begin(), terms.end());
       if (!numbers.empty()) {
         for (TermCount& term : scratch) term.term = numbers[term.term];
       }
-      rows.add(source.slot, head_->length(source.row), scratch);
+      rows.add(source.slot, documents->lengths[source.row], scratch);
     } else if (!numbers.empty()) {
       add_renamed(rows, *segments[source.part], source.row, numbers, scratch);
     } else {
@@ -220,11 +272,10 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bo
         });
       }
     }
-    if (!with_head) return;
-    for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
-      const std::uint32_t new_row = new_rows[head_part][row];
+    for (std::uint32_t row = 0; row < wanted.size(); ++row) {
+      const std::uint32_t new_row = new_rows[last_part][row];
       if (new_row == Segment::kNone) continue;
-      for (const TermCount& term : head_->terms(row)) visit(term.term, new_row, term.count);
+      for (const TermCount& term : documents->terms(row)) visit(term.term, new_row, term.count);
     }
   };
   for_each_posting([&](std::uint32_t term, std::uint32_t, std::uint32_t) { ++count[term + 1]; });
@@ -266,7 +317,11 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments, bo
 
 void Bm25Index::replace(const std::vector<Segment*>& segments, bool with_head,
                         std::span<const std::uint32_t> numbers) {
-  std::unique_ptr<Segment> merged = merge(segments, with_head, numbers);
+  std::vector<bool> wanted;
+  for (std::uint32_t row = 0; with_head && row < head_->n_rows(); ++row) {
+    wanted.push_back(head_->alive(row, kAlive - 1));
+  }
+  std::unique_ptr<Segment> merged = merge(segments, &head_->documents(), wanted, numbers);
   std::unique_ptr<Head> head = with_head ? std::make_unique<Head>(epochs_) : nullptr;
   segments_.reserve(segments_.size() + 1);
   old_segments_.reserve(old_segments_.size() + segments.size());
@@ -290,7 +345,8 @@ void Bm25Index::renew_head() {
   auto head = std::make_unique<Head>(epochs_);
   for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
     if (head_->alive(row, kAlive - 1))
-      head->add(head_->slot(row), head_->length(row), head_->terms(row));
+      head->add(head_->documents().slots[row], head_->documents().lengths[row],
+                head_->documents().terms(row));
   }
   old_heads_.reserve(old_heads_.size() + 1);
   epochs_.reserve(old_segments_.size() + old_heads_.size() + 2);
@@ -302,17 +358,20 @@ void Bm25Index::tidy() {
   try {
     if (head_->n_rows() >= Head::kMaxRows) {
       replace({}, true);
-      // Few segments of each size: merge a size that has grown too many.
-      for (int size = 0; size < 11; ++size) {
-        std::vector<Segment*> equal;
-        for (const auto& segment : segments_) {
-          if (size_class(*segment) == size) equal.push_back(segment.get());
-        }
-        if (equal.size() >= kFanIn) replace(equal, false);
-      }
     } else if (head_->n_dead_postings() * 4 > head_->n_postings() ||
                head_->n_dead_rows() * 2 > head_->n_rows() + 64) {
       renew_head();
+    }
+    // Few segments of each size: merge a size that has grown too many.
+    for (int size = 0; size < kSizeClasses && segments_.size() >= kFanIn; ++size) {
+      std::vector<Segment*> equal;
+      std::uint64_t postings = 0;
+      for (const auto& segment : segments_) {
+        if (size_class(*segment) != size) continue;
+        equal.push_back(segment.get());
+        postings += segment->n_postings();
+      }
+      if (equal.size() >= kFanIn && postings < kMaxPostings) replace(equal, false);
     }
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       Segment& segment = *segments_[i];

@@ -111,6 +111,11 @@ class Bm25Index {
   // (memory, or Capacity) nothing has changed.
   void put(std::uint32_t slot, std::span<const TermCount> terms, std::uint32_t length);
 
+  // Many documents, each as above; of equal slots the last wins. On an exception a prefix of a
+  // small batch, and nothing of a large one, has been put.
+  void put(const Documents& documents);
+  static constexpr std::size_t kMaxBatch = 1U << 16;  // worth giving at once; more costs memory
+
   // True if the document existed.
   bool erase(std::uint32_t slot);
 
@@ -155,8 +160,10 @@ class Bm25Index {
   void kill(const Place& place) noexcept;
   [[nodiscard]] double average_length() const noexcept;
 
-  // A segment of the live rows of `segments` and, if asked for, of the head.
-  [[nodiscard]] std::unique_ptr<Segment> merge(std::span<Segment* const> segments, bool with_head,
+  // A segment of the live rows of `segments` and of the `wanted` documents.
+  [[nodiscard]] std::unique_ptr<Segment> merge(std::span<Segment* const> segments,
+                                               const Documents* documents,
+                                               const std::vector<bool>& wanted,
                                                std::span<const std::uint32_t> numbers) const;
   // Replaces segments (and the head) by their merge.
   void replace(const std::vector<Segment*>& segments, bool with_head,

@@ -69,41 +69,40 @@ void Head::add(std::uint32_t slot, std::uint32_t length, std::span<const TermCou
   }
   lengths_.reserve(lengths_.size() + 1, epochs_);
   slots_.reserve(slots_.size() + 1, epochs_);
-  const std::size_t n_terms = row_terms_.size() + terms.size();
-  if (n_terms > row_terms_.capacity()) {
-    row_terms_.reserve(std::max(n_terms, 2 * row_terms_.capacity()));
-  }
-  row_ends_.push_back(n_terms);
+  const std::uint32_t row = n_rows();
+  const auto before = newest_row_.find(slot);
+  const bool is_new = before == newest_row_.end();
+  if (is_new) newest_row_.emplace(slot, row);
   try {
-    newest_row_[slot] = n_rows_;
+    documents_.add(slot, length, terms);
   } catch (...) {
-    row_ends_.pop_back();
+    if (is_new) newest_row_.erase(slot);
     throw;
   }
+  if (!is_new) before->second = row;
 
   for (const TermCount& term : terms) {
     Term& own = own_term(term.term);
     own.frequencies.append(term.count, epochs_);
-    own.rows.append(n_rows_, epochs_);
-    row_terms_.push_back(term);
+    own.rows.append(row, epochs_);
   }
   lengths_.append(length, epochs_);
   slots_.append(slot, epochs_);
-  ++n_rows_;
 }
 
 void Head::reserve_erase(std::uint32_t row) {
-  for (const TermCount& term : terms(row)) {
+  for (const TermCount& term : documents_.terms(row)) {
     Term& own = own_term(term.term);
     own.deaths.reserve(own.deaths.size() + 1, epochs_);
   }
 }
 
 void Head::erase(std::uint32_t row, StateNumber state) {
-  for (const TermCount& term : terms(row)) own_term(term.term).deaths.append(state, epochs_);
+  for (const TermCount& term : documents_.terms(row))
+    own_term(term.term).deaths.append(state, epochs_);
   std::atomic_ref(deleted_[row]).store(~state, std::memory_order_relaxed);
   ++n_dead_rows_;
-  n_dead_postings_ += terms(row).size();
+  n_dead_postings_ += documents_.terms(row).size();
 }
 
 std::uint32_t Head::find(std::uint32_t slot) const noexcept {
@@ -113,10 +112,8 @@ std::uint32_t Head::find(std::uint32_t slot) const noexcept {
 
 std::uint64_t Head::memory_bytes() const noexcept {
   std::uint64_t bytes = places_.memory_bytes() + terms_.memory_bytes() + lengths_.memory_bytes() +
-                        slots_.memory_bytes() + n_rows_ * sizeof(std::uint32_t) +
-                        row_ends_.capacity() * sizeof(row_ends_[0]) +
-                        row_terms_.capacity() * sizeof(row_terms_[0]) +
-                        newest_row_.size() * 4 * sizeof(void*);
+                        slots_.memory_bytes() + n_rows() * sizeof(std::uint32_t) +
+                        documents_.memory_bytes() + newest_row_.size() * 4 * sizeof(void*);
   for (const Term& term : own_terms_) {
     bytes += sizeof(Term) + term.rows.memory_bytes() + term.frequencies.memory_bytes() +
              term.deaths.memory_bytes();

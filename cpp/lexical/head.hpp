@@ -22,7 +22,7 @@ namespace spector {
 
 class Head {
  public:
-  static constexpr std::uint32_t kMaxRows = 1U << 16;
+  static constexpr std::uint32_t kMaxRows = 1U << 14;
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
   explicit Head(EpochDomain& epochs);
@@ -56,18 +56,14 @@ class Head {
   void erase(std::uint32_t row, StateNumber state);
   // The newest row of a slot, deleted or not, or kNone.
   [[nodiscard]] std::uint32_t find(std::uint32_t slot) const noexcept;
-  [[nodiscard]] std::uint32_t n_rows() const noexcept { return n_rows_; }
+  [[nodiscard]] std::uint32_t n_rows() const noexcept {
+    return static_cast<std::uint32_t>(documents_.size());
+  }
   [[nodiscard]] std::uint32_t n_dead_rows() const noexcept { return n_dead_rows_; }
-  [[nodiscard]] std::uint64_t n_postings() const noexcept { return row_terms_.size(); }
+  [[nodiscard]] std::uint64_t n_postings() const noexcept { return documents_.counts.size(); }
   [[nodiscard]] std::uint64_t n_dead_postings() const noexcept { return n_dead_postings_; }
-  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return slots_.view()[row]; }
-  [[nodiscard]] std::uint32_t length(std::uint32_t row) const noexcept {
-    return lengths_.view()[row];
-  }
-  // The terms of a row as they were added.
-  [[nodiscard]] std::span<const TermCount> terms(std::uint32_t row) const noexcept {
-    return std::span(row_terms_).subspan(row_ends_[row], row_ends_[row + 1] - row_ends_[row]);
-  }
+  // The rows as they were added.
+  [[nodiscard]] const Documents& documents() const noexcept { return documents_; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
  private:
@@ -94,9 +90,7 @@ class Head {
   // Of the writer.
   std::deque<Term> own_terms_;
   std::unordered_map<std::uint32_t, std::uint32_t> newest_row_;  // by slot
-  std::vector<std::uint64_t> row_ends_{0};
-  std::vector<TermCount> row_terms_;
-  std::uint32_t n_rows_ = 0;
+  Documents documents_;
   std::uint32_t n_dead_rows_ = 0;
   std::uint64_t n_dead_postings_ = 0;
 };

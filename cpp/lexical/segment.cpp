@@ -67,6 +67,32 @@ T highest(std::span<const T> values) noexcept {
 
 }  // namespace
 
+void Documents::add(std::uint32_t slot, std::uint32_t length, std::span<const TermCount> terms) {
+  const auto room = [](auto& items, std::size_t more) {
+    const std::size_t need = items.size() + more;
+    if (need > items.capacity()) items.reserve(std::max(need, items.capacity() * 2));
+  };
+  room(slots, 1);
+  room(lengths, 1);
+  room(ends, 1);
+  room(counts, terms.size());
+  slots.push_back(slot);
+  lengths.push_back(length);
+  counts.insert(counts.end(), terms.begin(), terms.end());
+  ends.push_back(counts.size());
+}
+
+void Documents::clear() noexcept {
+  slots.clear();
+  lengths.clear();
+  ends.resize(1);
+  counts.clear();
+}
+
+std::uint64_t Documents::memory_bytes() const noexcept {
+  return bytes_of(slots) + bytes_of(lengths) + bytes_of(ends) + bytes_of(counts);
+}
+
 void Segment::Rows::add(std::uint32_t slot, std::uint32_t length,
                         std::span<const TermCount> terms) {
   std::uint32_t before = 0;

@@ -35,6 +35,23 @@ struct TermCount {
   std::uint32_t count;  // > 0
 };
 
+// Documents in order of arrival, one after the other.
+struct Documents {
+  std::vector<std::uint32_t> slots;
+  std::vector<std::uint32_t> lengths;
+  std::vector<std::uint64_t> ends{0};  // document i has counts[ends[i], ends[i + 1])
+  std::vector<TermCount> counts;       // terms of a document are distinct and ascend
+
+  [[nodiscard]] std::size_t size() const noexcept { return slots.size(); }
+  [[nodiscard]] std::span<const TermCount> terms(std::size_t i) const noexcept {
+    return std::span(counts).subspan(ends[i], ends[i + 1] - ends[i]);
+  }
+  // On an exception (memory) nothing has changed.
+  void add(std::uint32_t slot, std::uint32_t length, std::span<const TermCount> terms);
+  void clear() noexcept;
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
+};
+
 // Numbers of a state (bm25_index.hpp): a row deleted in state s is alive in all before s.
 using StateNumber = std::uint32_t;
 inline constexpr StateNumber kAlive = 0xffffffffU;

@@ -9,15 +9,41 @@
 
 namespace spector {
 
+namespace {
+
+// True if token i of the compound is the exact form of a letters-only identifier: the same text
+// follows as a word (analyzer.hpp). Such forms are terms of their own, or the name `ServerApi`
+// would be the stem of `ServerApy` (TOK-12).
+bool is_name(const TokenStream& stream, const Compound& compound, std::uint32_t i) noexcept {
+  if (i + 1 >= compound.n_tokens) return false;
+  const Token& exact = stream.tokens[compound.first_token + i];
+  const Token& next = stream.tokens[compound.first_token + i + 1];
+  return !exact.word && next.word && exact.begin == next.begin && exact.size == next.size;
+}
+
+// No token begins with the mark.
+constexpr char kNameMark = '=';
+
+std::string name_key(std::string_view name) { return kNameMark + std::string(name); }
+
+}  // namespace
+
 void AnalysedBatch::begin_document() { document_begins_.push_back(tokens_.size()); }
 
 void AnalysedBatch::add(const TokenStream& stream) {
   for (const Compound& compound : stream.compounds) {
     std::uint32_t mark = kFirst;
     for (std::uint32_t i = 0; i < compound.n_tokens; ++i) {
-      const Token& token = stream.tokens[compound.first_token + i];
-      const std::uint32_t number =
-          token.word ? words_.intern(stream.text(token)) : exact_.intern(stream.text(token));
+      const std::uint64_t at = compound.first_token + i;
+      const Token& token = stream.tokens[at];
+      std::uint32_t number = 0;
+      if (token.word) {
+        number = words_.intern(stream.text(token));
+      } else if (is_name(stream, compound, i)) {
+        number = exact_.intern(name_key(stream.text(token)));
+      } else {
+        number = exact_.intern(stream.text(token));
+      }
       if (number >= kFirst / 2) throw Capacity("more than 2^30 distinct tokens in one batch");
       tokens_.push_back((number * 2 + (token.word ? 1 : 0)) | mark);
       mark = 0;
@@ -59,7 +85,9 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
       put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin),
                    word_terms, exact_terms);
     }
+    put_documents();
   } catch (...) {
+    documents_.clear();
     publish();  // the documents before
     throw;
   }
@@ -100,7 +128,13 @@ void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> 
       counts_.push_back({term, 1});
     }
   }
-  index_.put(slot, counts_, length);
+  documents_.add(slot, length, counts_);
+  if (documents_.size() == Bm25Index::kMaxBatch) put_documents();
+}
+
+void TextIndex::put_documents() {
+  index_.put(documents_);
+  documents_.clear();
 }
 
 std::size_t TextIndex::erase(std::span<const std::uint32_t> slots) {
@@ -216,6 +250,9 @@ std::vector<QueryTerm> TextIndex::resolve(const View& view, const EpochDomain::P
                                    [term](const QueryTerm& other) { return other.term == term; });
     if (!known) terms.push_back({term, weight});
   };
+  const auto find_name = [&](const Token& token) {
+    return view.vocabulary->find(name_key(query.text(token)), false, stems, pin);
+  };
   const auto find = [&](const Token& token) {
     return view.vocabulary->find(query.text(token), token.word, stems, pin);
   };
@@ -232,8 +269,9 @@ std::vector<QueryTerm> TextIndex::resolve(const View& view, const EpochDomain::P
     const Token& whole = tokens[0];
     if (ignored(whole) && !only_stop_words) continue;
     const auto add_parts = [&](double weight) {
-      for (const Token& token : tokens.subspan(1)) {
-        if (token.part && !ignored(token)) add(find(token), weight);
+      for (std::uint32_t i = 1; i < compound.n_tokens; ++i) {
+        if (!tokens[i].part || ignored(tokens[i])) continue;
+        add(is_name(query, compound, i) ? find_name(tokens[i]) : find(tokens[i]), weight);
       }
     };
     if (!compound.identifier && !compound.whole_only) {
@@ -241,7 +279,7 @@ std::vector<QueryTerm> TextIndex::resolve(const View& view, const EpochDomain::P
       add_parts(1.0);
       continue;
     }
-    const std::uint32_t exact = find(whole);
+    const std::uint32_t exact = is_name(query, compound, 0) ? find_name(whole) : find(whole);
     const bool known = exact != Vocabulary::kNone && document_frequency(view.bm25, pin, exact) > 0;
     if (compound.whole_only) {
       add(exact, 1.0);
@@ -303,7 +341,9 @@ OrNeedStems<std::vector<TextTermScore>> TextIndex::explain(const TokenStream& qu
   std::vector<TextTermScore> scores;
   for (const TermScore& score :
        spector::explain(view.bm25, pin, resolve(view, pin, query, stems), slot)) {
-    scores.push_back({std::string(view.vocabulary->term(score.term)), score});
+    std::string_view term = view.vocabulary->term(score.term);
+    if (term.starts_with(kNameMark)) term.remove_prefix(1);
+    scores.push_back({std::string(term), score});
   }
   return scores;
 }

@@ -118,6 +118,7 @@ class TextIndex {
                     std::span<const std::uint32_t> exact_terms);
   void compact_unpublished();
   void drop_unused_terms();  // once most of the vocabulary has no document any more
+  void put_documents();
   void publish();
 
   const bool stop_words_;
@@ -127,7 +128,8 @@ class TextIndex {
   Bm25Index index_;
   std::unique_ptr<Vocabulary> old_vocabulary_;  // of the published view
   Published<View> view_;
-  // Scratch of put_document.
+  // Scratch of put.
+  Documents documents_;
   std::vector<std::uint32_t> occurrences_;
   std::vector<TermCount> counts_;
 };

@@ -17,7 +17,9 @@ void TokenIndex::put(std::span<const std::uint32_t> slots, const TokenLists& doc
   const std::scoped_lock lock(writer_);
   try {
     for (std::size_t i = 0; i < documents.size(); ++i) put_document(slots[i], documents[i]);
+    put_documents();
   } catch (...) {
+    documents_.clear();
     publish();  // the documents before
     throw;
   }
@@ -38,7 +40,13 @@ void TokenIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t>
       counts_.push_back({term, 1});
     }
   }
-  index_.put(slot, counts_, static_cast<std::uint32_t>(tokens.size()));
+  documents_.add(slot, static_cast<std::uint32_t>(tokens.size()), counts_);
+  if (documents_.size() == Bm25Index::kMaxBatch) put_documents();
+}
+
+void TokenIndex::put_documents() {
+  index_.put(documents_);
+  documents_.clear();
 }
 
 std::size_t TokenIndex::erase(std::span<const std::uint32_t> slots) {

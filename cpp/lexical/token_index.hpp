@@ -60,6 +60,7 @@ class TokenIndex {
   // The rest needs writer_.
   void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens);
   void compact_unpublished();
+  void put_documents();
   void publish();
 
   mutable EpochDomain epochs_;  // outlives all that follows
@@ -68,7 +69,8 @@ class TokenIndex {
   Bm25Index index_;
   std::unique_ptr<U32Map> old_terms_;  // of the published view
   Published<View> view_;
-  // Scratch of put_document.
+  // Scratch of put.
+  Documents documents_;
   std::vector<std::uint32_t> tokens_;
   std::vector<TermCount> counts_;
 };

@@ -100,7 +100,7 @@ class _Stemmer:
         import Stemmer
 
         if not isinstance(language, str):
-            raise TypeError(f"language must be str or None, not {type(language).__name__}")
+            raise TypeError(f"language must be str or None, not {_kind(language)}")
         known = Stemmer.algorithms()
         if language not in known:
             raise ValueError(
@@ -153,6 +153,8 @@ def analyze(text: str, analyzer: str = "code", language: str | None = "english")
     renamed ['renam']
     getUserName ['getusername', 'getusernam', 'get', 'user', 'name']
     """
+    if not isinstance(analyzer, str):
+        raise TypeError(f"analyzer must be str, not {_kind(analyzer)}")
     stemmer = _stemmer(analyzer, language)
     found = _core.analyze(analyzer, text)
     words = sorted({token for *_, tokens in found for token, _, word, _ in tokens if word})
@@ -169,13 +171,19 @@ def analyze(text: str, analyzer: str = "code", language: str | None = "english")
     return compounds
 
 
+def _kind(value: object) -> str:
+    """What came, for a message: the type and the beginning of the value."""
+    shown = ascii(value)
+    return f"{type(value).__name__} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
+
+
 def _check_k(k: int) -> int:
-    if isinstance(k, bool):
-        raise TypeError("k must be int, not bool")
     try:
+        if isinstance(k, bool):
+            raise TypeError
         k = operator.index(k)
     except TypeError:
-        raise TypeError(f"k must be int, not {type(k).__name__}") from None
+        raise TypeError(f"k must be int, not {_kind(k)}") from None
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     return min(k, 2**32)
@@ -183,22 +191,25 @@ def _check_k(k: int) -> int:
 
 def _check_number(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
-    return float(value)
+        raise TypeError(f"{name} must be a number, not {_kind(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is out of the range of a float: {_kind(value)}") from None
 
 
 def _check_analyzer(analyzer: Analyzer) -> Analyzer:
     if not isinstance(analyzer, str) and not callable(analyzer):
         raise TypeError(
             "analyzer must be 'code', 'standard', 'whitespace' or a callable, "
-            f"not {type(analyzer).__name__}"
+            f"not {_kind(analyzer)}"
         )
     return analyzer
 
 
 def _check_threads(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int):
-        raise TypeError(f"threads must be int, not {type(threads).__name__}")
+        raise TypeError(f"threads must be int, not {_kind(threads)}")
     if threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     return min(threads, 256)
@@ -207,7 +218,7 @@ def _check_threads(threads: int) -> int:
 def _check_list(name: str, value: Sequence[Any]) -> Sequence[Any]:
     # A str is a sequence of str: a single text by mistake would become a batch of letters.
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a sequence, not {_kind(value)}")
     return value
 
 
@@ -293,9 +304,13 @@ class TextIndex:
         contexts : sequence of str or None, length n, optional
             Indexed before the text in the same field (AM-3).
         """
+        if contexts is not None:
+            contexts = _check_list("contexts", contexts)
         prepared = self._core.prepare(_check_list("texts", texts), contexts)
         if prepared.error is not None:
             raise prepared.error
+        if prepared.refusal is not None:
+            raise TypeError(prepared.refusal)
         self._core.put(_slots("slots", slots), prepared)
 
     def erase(self, slots: ArrayLike) -> int:
@@ -329,7 +344,8 @@ class TextIndex:
 
     def explain(self, slot: int, query: str) -> list[TermScore]:
         """Terms of the query that the text has; their contributions add up to its score."""
-        return [TermScore(*term) for term in self._core.explain(query, slot)]
+        (number,) = _slots("slot", [slot]).tolist()
+        return [TermScore(*term) for term in self._core.explain(query, number)]
 
     def stats(self) -> dict[str, Any]:
         """Counts, sizes in bytes, and the settings that make scores comparable (IDX-3)."""
@@ -431,6 +447,10 @@ class BM25Index:
         *,
         numbered: bool,
     ) -> None:
+        if contexts is not None:
+            contexts = _check_list("contexts", contexts)
+            if len(contexts) != len(texts):
+                raise ValueError(f"contexts has {len(contexts)} entries for {len(texts)} texts")
         good, id_error = self._check_ids(ids)
         if good < len(ids):
             texts = texts[:good]
@@ -438,24 +458,28 @@ class BM25Index:
         prepared = self._texts._core.prepare(texts, contexts)
         if len(prepared) < good:
             good = len(prepared)
-        error = prepared.error or id_error
-        with self._write:
-            self._become("texts")
-            if good:
+        error: BaseException | None = prepared.error
+        if error is None and prepared.refusal is not None:
+            error = TypeError(prepared.refusal)
+        if error is None:
+            error = id_error
+        if good:
+            with self._write:
+                self._become("texts")
                 self._texts._core.put(self._rows.assign(ids[:good]), prepared)
         if error is None:
             return
         where = f"document {good}: " if numbered else ""
-        if isinstance(error, (TypeError, ValueError)):
-            raise type(error)(f"{where}{error}") from error
-        raise SpectorError(f"{where}the analyzer raised {error!r}") from error
+        if error is prepared.error:
+            raise SpectorError(f"{where}the analyzer raised {error!r}") from error
+        raise type(error)(f"{where}{error}")
 
     @staticmethod
     def _check_ids(ids: Sequence[str]) -> tuple[int, Exception | None]:
         """How many ids are good, counted from the front, and what is wrong with the next."""
         for position, id in enumerate(ids):
             if not isinstance(id, str):
-                return position, TypeError(f"id must be str, not {type(id).__name__}")
+                return position, TypeError(f"id must be str, not {_kind(id)}")
             if not id:
                 return position, ValueError("id must be a non-empty str, not ''")
             if not id.isascii() and any("\ud800" <= c <= "\udfff" for c in id):
@@ -483,6 +507,8 @@ class BM25Index:
             raise ValueError(f"indptr must have {len(ids) + 1} entries for {len(ids)} ids, "
                              f"not {len(ends)}")  # fmt: skip
         self._check_indptr(ends, len(tokens))
+        if not len(ids):
+            return
         with self._write:
             self._become("token ids")
             self._tokens.put(self._rows.assign(ids), ends, tokens)
@@ -496,7 +522,7 @@ class BM25Index:
             )
 
     def _become(self, kind: str) -> None:
-        if self._holds not in (None, kind):
+        if len(self) and self._holds != kind:
             raise ValueError(f"this index holds {self._holds}; {kind} need an index of their own")
         self._holds = kind
 

@@ -285,6 +285,50 @@ TEST_CASE("BM25-6: bounded search gives what scoring every posting gives, ties i
   compare();
 }
 
+TEST_CASE("IDX-6: a large batch gives what single additions give, repeated and known slots too") {
+  Random random(31);
+  Live single(1.2, 0.75);
+  Live batch(1.2, 0.75);
+  for (int round = 0; round < 3; ++round) {
+    Documents documents;
+    for (int i = 0; i < 6000; ++i) {
+      const std::uint32_t slot = random() % 9000;
+      std::map<std::uint32_t, std::uint32_t> counts;
+      for (unsigned j = 0; j < random() % 6; ++j) ++counts[random() % (1 + random() % 500)];
+      std::vector<TermCount> terms;
+      for (const auto& [term, count] : counts) terms.push_back({term, count});
+      const std::uint32_t length = 5 + random() % 3;
+      documents.add(slot, length, terms);
+      single.index.put(slot, terms, length);
+    }
+    single.publish();
+    batch.index.put(documents);
+    batch.publish();
+    const Bm25Stats a = single.index.stats();
+    const Bm25Stats b = batch.index.stats();
+    CHECK(a.documents == b.documents);
+    CHECK(a.terms == b.terms);
+    CHECK(a.postings == b.postings);
+    CHECK(a.total_length == b.total_length);
+    CHECK(b.dead_postings * 4 <= b.postings + b.dead_postings);
+    for (int i = 0; i < 100; ++i) {
+      const std::vector<QueryTerm> query{{random() % 50, 1.0}, {random() % 500, 1.0}};
+      for (const std::size_t k : {10, 10000}) {
+        const auto expected = single.search(query, k);
+        const auto hits = batch.search(query, k);
+        REQUIRE(hits.size() == expected.size());
+        for (std::size_t j = 0; j < hits.size(); ++j) {
+          REQUIRE(hits[j].slot == expected[j].slot);
+          REQUIRE(hits[j].score == expected[j].score);
+        }
+      }
+    }
+    for (std::uint32_t slot = 0; slot < 9000; slot += 7) {
+      CHECK(single.erase(slot) == batch.erase(slot));
+    }
+  }
+}
+
 TEST_CASE("an earlier state stays what it was while the index goes on") {
   Random random(23);
   EpochDomain epochs;
