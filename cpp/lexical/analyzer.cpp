@@ -8,21 +8,25 @@
 #include <span>
 #include <type_traits>
 
+#include "base/hash.hpp"
 #include "lexical/unicode.hpp"
 
 namespace spector {
 namespace {
 
-// No token is longer: the postings never see a text-sized key.
+// No token is longer: the postings never see a text-sized key. Of a longer form the head stays,
+// followed by its hash (TOK-7).
 constexpr std::size_t kMaxTokenBytes = 256;
+constexpr std::size_t kHashBytes = 16;
 // TOK-2: of more borders the last ones count (a path's file name wins).
 constexpr std::size_t kMaxSuffixes = 8;
 constexpr std::size_t kMaxPrefixes = 8;
 // TOK-4: an alphanumeric run this long with this many letter/digit changes is a hash or a key.
 constexpr std::size_t kHashLength = 16;
 constexpr std::size_t kHashChanges = 4;
-constexpr std::size_t kUuidBytes = 36;
-constexpr std::size_t kUuidHeadBytes = 8;
+constexpr std::size_t kUuidSize = 36;
+constexpr std::size_t kUuidHeadSize = 8;
+constexpr std::size_t kDateSize = 10;
 // Source offsets inside one normalised stretch are 32 bits wide; a longer one is read in pieces.
 constexpr std::size_t kMaxStretchBytes = std::size_t{1} << 30;
 
@@ -42,7 +46,10 @@ enum class Class : std::uint8_t {
   Plus,
   Apostrophe,
   Dot,
-  Slash,  // and the other joiners of level 1 but #
+  Slash,
+  Backslash,
+  Colon,
+  At,
   Hash,
   NonAscii,  // of bytes only
 };
@@ -66,7 +73,10 @@ constexpr std::array<Class, 256> kByteClasses = [] {
   for (std::size_t b = 'A'; b <= 'Z'; ++b) classes[b] = Class::Upper;
   for (std::size_t b = 'a'; b <= 'z'; ++b) classes[b] = Class::Lower;
   for (std::size_t b = 128; b < 256; ++b) classes[b] = Class::NonAscii;
-  for (const unsigned char b : {'/', '\\', ':', '@'}) classes[b] = Class::Slash;
+  classes['/'] = Class::Slash;
+  classes['\\'] = Class::Backslash;
+  classes[':'] = Class::Colon;
+  classes['@'] = Class::At;
   classes['_'] = Class::Underscore;
   classes['-'] = Class::Hyphen;
   classes['+'] = Class::Plus;
@@ -150,12 +160,26 @@ constexpr WordSet<128> kStandardStopWords = {
     "in",  "into",  "is",   "it",    "no",    "not",  "of",   "on",  "or",  "such", "that",
     "the", "their", "then", "there", "these", "they", "this", "to",  "was", "will", "with"};
 
-// How many leading bytes to keep so that a token is short enough and ends at a code point.
-std::size_t cut_size(std::string_view text) {
-  if (text.size() <= kMaxTokenBytes) return text.size();
-  std::size_t size = kMaxTokenBytes;
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
-  return size;
+struct Form {
+  std::size_t begin;  // in TokenStream::chars
+  std::size_t size;
+};
+
+// TOK-7: a form of more than 256 bytes becomes its first 240, cut at a code point, and 16 digits of
+// its hash, written behind `chars`.
+Form short_form(std::string& chars, std::size_t begin, std::size_t end) {
+  if (end - begin <= kMaxTokenBytes) return {begin, end - begin};
+  const std::uint64_t hash = hash64(std::string_view(chars).substr(begin, end - begin));
+  std::size_t kept = kMaxTokenBytes - kHashBytes;
+  while (kept > 0 && (static_cast<unsigned char>(chars[begin + kept]) & 0xC0U) == 0x80U) --kept;
+  const std::size_t at = chars.size();
+  chars.resize(at + kept + kHashBytes);
+  std::copy_n(chars.begin() + static_cast<std::ptrdiff_t>(begin), kept,
+              chars.begin() + static_cast<std::ptrdiff_t>(at));
+  for (std::size_t i = 0; i < kHashBytes; ++i) {
+    chars[at + kept + i] = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+  }
+  return {at, kept + kHashBytes};
 }
 
 void lower_ascii(std::string& text) {
@@ -171,6 +195,7 @@ class AsciiView {
 
   [[nodiscard]] std::size_t size() const { return text_.size(); }
   [[nodiscard]] Class at(std::size_t i) const { return byte_class(text_[i]); }
+  [[nodiscard]] char32_t code(std::size_t i) const { return static_cast<unsigned char>(text_[i]); }
   void fold(std::size_t /*begin*/, std::size_t /*end*/, std::string& /*chars*/) {}
   [[nodiscard]] std::size_t folded(std::size_t i) const { return begin_ + i; }
   [[nodiscard]] std::size_t source_begin(std::size_t i) const { return begin_ + i; }
@@ -183,6 +208,33 @@ class AsciiView {
   std::size_t begin_;
 };
 
+// TOK-5: Latin letters that are other ones with a stroke, or two, but do not decompose.
+void replace_latin(std::string& chars, std::size_t offset) {
+  struct Letter {
+    std::string_view letter;
+    std::string_view plain;
+  };
+  static constexpr std::array<Letter, 10> kLetters = {{{"\u00E6", "ae"},
+                                                       {"\u00F0", "d"},
+                                                       {"\u00F8", "o"},
+                                                       {"\u00FE", "th"},
+                                                       {"\u0111", "d"},
+                                                       {"\u0127", "h"},
+                                                       {"\u0131", "i"},
+                                                       {"\u0142", "l"},
+                                                       {"\u0153", "oe"},
+                                                       {"\u0167", "t"}}};
+  const auto lead = static_cast<unsigned char>(chars[offset]);
+  if (lead < 0xC3 || lead > 0xC5) return;
+  const std::string_view folded = std::string_view(chars).substr(offset);
+  for (const Letter& l : kLetters) {
+    if (l.letter == folded) {
+      chars.replace(offset, std::string::npos, l.plain);
+      return;
+    }
+  }
+}
+
 // A stretch of NFKC characters that remember where they came from.
 class UnicodeView {
  public:
@@ -194,6 +246,7 @@ class UnicodeView {
   [[nodiscard]] const SourcedChar& operator[](std::size_t i) const { return chars_[i]; }
 
   [[nodiscard]] Class at(std::size_t i) const { return class_of(chars_[i]); }
+  [[nodiscard]] char32_t code(std::size_t i) const { return chars_[i].code; }
 
   static Class class_of(const SourcedChar& c) {
     if (c.properties.char_class != CharClass::Other) {
@@ -222,6 +275,7 @@ class UnicodeView {
         chars.push_back('-');
       } else {
         folder_.fold(&chars_[i], chars_.data() + next, true, chars);
+        if (chars.size() - offset == 2) replace_latin(chars, offset);
       }
       i = next;
     }
@@ -256,11 +310,15 @@ class TokenSink {
   }
 
   void add(std::size_t begin, std::size_t end, bool part, bool word, bool stop) {
-    const std::string_view all = out_.chars;
-    const std::string_view text = all.substr(begin, cut_size(all.substr(begin, end - begin)));
-    if (text.empty() || !is_new(text, word)) return;
-    out_.tokens.push_back({.begin = begin,
-                           .size = static_cast<std::uint32_t>(text.size()),
+    if (begin == end) return;
+    const std::size_t before = out_.chars.size();
+    const Form form = short_form(out_.chars, begin, end);
+    if (!is_new(std::string_view(out_.chars).substr(form.begin, form.size), word)) {
+      out_.chars.resize(before);
+      return;
+    }
+    out_.tokens.push_back({.begin = form.begin,
+                           .size = static_cast<std::uint32_t>(form.size),
                            .part = part,
                            .word = word,
                            .stop = stop});
@@ -320,20 +378,47 @@ class TokenSink {
   std::vector<std::uint32_t> slots_;  // 1 + number of the token in the compound; 0 is free
 };
 
-bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+constexpr char32_t lower(char32_t c) { return c + (c >= 'A' && c <= 'Z' ? 'a' - 'A' : 0); }
+constexpr bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
+constexpr bool is_hex(char32_t c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
 
-bool is_uuid(std::string_view folded) {
-  if (folded.size() != kUuidBytes) return false;
-  for (std::size_t i = 0; i < kUuidBytes; ++i) {
+// Whether a UUID begins here, at a border, and ends at one.
+template <class View>
+bool starts_uuid(const View& view, std::size_t begin, std::size_t end) {
+  if (end - begin < kUuidSize || view.at(begin + kUuidHeadSize) != Class::Hyphen) return false;
+  for (std::size_t i = 0; i < kUuidSize; ++i) {
     const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? folded[i] != '-' : !is_hex(folded[i])) return false;
+    if (dash ? view.at(begin + i) != Class::Hyphen : !is_hex(view.code(begin + i))) return false;
+  }
+  return end - begin == kUuidSize || level_of(view.at(begin + kUuidSize)) <= 3;
+}
+
+// Whether a date (`2031-01-05`) begins here, at a border, and ends at one or before a time.
+template <class View>
+bool starts_date(const View& view, std::size_t begin, std::size_t end) {
+  if (end - begin < kDateSize || view.at(begin + 4) != Class::Hyphen) return false;
+  for (std::size_t i = 0; i < kDateSize; ++i) {
+    const bool dash = i == 4 || i == 7;
+    if (dash ? view.at(begin + i) != Class::Hyphen : !is_digit(view.code(begin + i))) return false;
+  }
+  const std::size_t next = begin + kDateSize;
+  if (next == end || level_of(view.at(next)) <= 3) return true;
+  return lower(view.code(next)) == 't' && next + 1 < end && is_digit(view.code(next + 1));
+}
+
+template <class View>
+bool starts_with(const View& view, std::size_t begin, std::size_t end, std::string_view text) {
+  if (end - begin < text.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (lower(view.code(begin + i)) != static_cast<unsigned char>(text[i])) return false;
   }
   return true;
 }
 
 bool is_hex_literal(std::string_view folded) {
   return folded.size() > 2 && folded.starts_with("0x") &&
-         std::all_of(folded.begin() + 2, folded.end(), is_hex);
+         std::all_of(folded.begin() + 2, folded.end(),
+                     [](char c) { return is_hex(static_cast<unsigned char>(c)); });
 }
 
 // Calls emit(begin, end) for the pieces of [begin, end), which holds no joiner (TOK-3).
@@ -371,6 +456,24 @@ void for_each_segment(const View& view, std::size_t begin, std::size_t end, int 
     if (level_of(view.at(i)) > level) continue;
     if (i > start) emit(start, i);
     start = i + 1;
+  }
+  if (end > start) emit(start, end);
+}
+
+// Calls emit(begin, end) for the stretches of [begin, end) between joiners of any level. A UUID is
+// one of them.
+template <class View, class Emit>
+void for_each_leaf(const View& view, std::size_t begin, std::size_t end, Emit emit) {
+  std::size_t start = begin;
+  for (std::size_t i = begin; i < end;) {
+    if (i == start && starts_uuid(view, i, end)) {
+      i += kUuidSize;
+    } else if (level_of(view.at(i)) > 3) {
+      ++i;
+      continue;
+    }
+    if (i > start) emit(start, i);
+    start = ++i;
   }
   if (end > start) emit(start, end);
 }
@@ -413,7 +516,8 @@ Shape shape_of(const View& view, std::size_t begin, std::size_t end) {
   return shape;
 }
 
-constexpr std::uint32_t kLevel1 = bit(Class::Slash) | bit(Class::Hash);
+constexpr std::uint32_t kLevel1 = bit(Class::Slash) | bit(Class::Backslash) | bit(Class::Colon) |
+                                  bit(Class::At) | bit(Class::Hash);
 constexpr std::uint32_t kLevel2 = bit(Class::Dot);
 constexpr std::uint32_t kLevel3 =
     bit(Class::Underscore) | bit(Class::Hyphen) | bit(Class::Plus) | bit(Class::Apostrophe);
@@ -484,19 +588,19 @@ class CodeAnalyzer {
   }
 
   void add_plain_word(std::size_t begin, std::size_t end) {
-    const std::string_view folded = std::string_view(out_.chars).substr(begin, end - begin);
+    const bool stop = kStopWords.contains(std::string_view(out_.chars).substr(begin, end - begin));
+    const Form form = short_form(out_.chars, begin, end);
     out_.compounds.push_back({.first_token = out_.tokens.size(),
                               .n_tokens = 1,
                               .identifier = false,
                               .whole_only = false,
                               .source_begin = begin,
                               .source_end = end});
-    out_.tokens.push_back(
-        {.begin = begin,
-         .size = static_cast<std::uint32_t>(std::min(folded.size(), kMaxTokenBytes)),
-         .part = false,
-         .word = true,
-         .stop = kStopWords.contains(folded)});
+    out_.tokens.push_back({.begin = form.begin,
+                           .size = static_cast<std::uint32_t>(form.size),
+                           .part = false,
+                           .word = true,
+                           .stop = stop});
   }
 
   void split_unicode(std::size_t begin, std::size_t end) {
@@ -544,6 +648,30 @@ class CodeAnalyzer {
     return found;
   }
 
+  // The length of what joins two segments at `i`, or 0: one joiner, or one of the pairs and runs
+  // that names are written with (`::`, `:\\`, `://`).
+  template <class View>
+  static std::size_t joiner_size(const View& view, std::size_t i) {
+    if (i >= view.size() || !is_joiner(view.at(i))) return 0;
+    const auto at = [&](std::size_t k) {
+      return i + k < view.size() ? view.at(i + k) : Class::Separator;
+    };
+    if (at(0) == Class::Backslash) return at(1) == Class::Backslash ? 2 : 1;
+    if (at(0) != Class::Colon) return 1;
+    if (at(1) == Class::Colon) return 2;
+    std::size_t size = 1;
+    while (size < 4 && (at(size) == Class::Slash || at(size) == Class::Backslash)) ++size;
+    return size;
+  }
+
+  // Reads the joiner and the segment behind `end`; where that segment ends, or 0.
+  template <class View>
+  static std::size_t next_segment(const View& view, std::size_t end) {
+    const std::size_t joiner = joiner_size(view, end);
+    std::size_t next = 0;
+    return joiner != 0 && segment(view, end + joiner, next) ? next : 0;
+  }
+
   template <class View>
   void split(View& view) {
     const std::size_t n = view.size();
@@ -560,9 +688,7 @@ class CodeAnalyzer {
           i = end;
           continue;
         }
-        for (std::size_t next = 0;
-             end + 1 < n && is_joiner(view.at(end)) && segment(view, end + 1, next); end = next) {
-        }
+        while (const std::size_t next = next_segment(view, end)) end = next;
         i = add_compound(view, i, end);
       } else {
         ++i;
@@ -575,15 +701,15 @@ class CodeAnalyzer {
     std::size_t previous = begin;  // the character before the current one
     std::size_t previous_offset = out_.chars.size();
     const auto add = [&](std::size_t from, std::size_t offset, std::size_t to) {
-      const std::string_view folded = std::string_view(out_.chars).substr(offset);
+      const Form form = short_form(out_.chars, offset, out_.chars.size());
       out_.compounds.push_back({.first_token = out_.tokens.size(),
                                 .n_tokens = 1,
                                 .identifier = false,
                                 .whole_only = false,
                                 .source_begin = view.source_begin(from),
                                 .source_end = view.source_end(from, to)});
-      out_.tokens.push_back({.begin = offset,
-                             .size = static_cast<std::uint32_t>(cut_size(folded)),
+      out_.tokens.push_back({.begin = form.begin,
+                             .size = static_cast<std::uint32_t>(form.size),
                              .part = false,
                              .word = false,
                              .stop = false});
@@ -604,20 +730,27 @@ class CodeAnalyzer {
     while (i < end) {
       const std::size_t offset = out_.chars.size();
       const std::size_t next = append(i);
+      const std::size_t size = out_.chars.size() - offset;
       add(previous, previous_offset, next);
       previous = i;
       previous_offset = offset;
+      if (out_.chars.size() != offset + size) {  // no longer the last: the next goes behind it
+        previous_offset = out_.chars.size();
+        out_.chars.append(out_.chars, offset, size);
+      }
       i = next;
     }
   }
 
-  // Adds the compound whose segments are [begin, core) and returns its end, which lies behind a
-  // trailing `++` or `#`.
+  // Adds the compound whose segments are [begin, segments_end) and returns where reading goes on:
+  // behind a trailing `++` or `#` and behind the remnants that are not part of it.
   template <class View>
-  std::size_t add_compound(View& view, std::size_t begin, std::size_t core) {
-    const std::size_t end = core + tail(view, core);
-    const bool tailed = end != core;
+  std::size_t add_compound(View& view, std::size_t begin, std::size_t segments_end) {
+    const std::size_t core = without_remnants(view, begin, segments_end);
+    std::size_t end = core == segments_end ? core + tail(view, core) : core;
     view.fold(begin, end, out_.chars);
+    if (end != core && ends_opaque(view, begin, core)) end = core;
+    const bool tailed = end != core;
     const Shape shape = shape_of(view, begin, core);
     const std::string_view folded = slice(view, begin, end);
 
@@ -631,11 +764,12 @@ class CodeAnalyzer {
                       .source_end = view.source_end(begin, end)};
     sink_.begin_compound();
     constexpr std::string_view kUrn = "urn:uuid:";
-    const std::size_t urn = folded.starts_with(kUrn) ? kUrn.size() : 0;
-    if (is_uuid(folded.substr(urn))) {
+    const std::size_t urn = starts_with(view, begin, core, kUrn) ? kUrn.size() : 0;
+    if (core - begin - urn == kUuidSize && starts_uuid(view, begin + urn, core)) {
+      compound.identifier = true;
       compound.whole_only = true;
-      const std::size_t at = view.folded(begin) + urn;
-      sink_.add(at, at + kUuidBytes, false, false, false);
+      const std::size_t at = view.folded(begin + urn);
+      sink_.add(at, at + kUuidSize, false, false, false);
       add_uuid_parts(at);
     } else if (!tailed && is_atomic(shape, folded)) {
       compound.whole_only = true;
@@ -653,7 +787,72 @@ class CodeAnalyzer {
     }
     compound.n_tokens = sink_.count();
     out_.compounds.push_back(compound);
+    if (!tailed) return segments_end;
+    // `c++'s`
+    if (end == view.size() || view.at(end) != Class::Apostrophe) return end;
+    std::size_t next = 0;
+    if (!segment(view, end + 1, next) || !is_remnant(view, end + 1, next)) return end;
+    return next_segment(view, next) == 0 ? next : end;
+  }
+
+  template <class View>
+  static bool is_remnant(const View& view, std::size_t begin, std::size_t end) {
+    std::array<char, 2> text{};
+    if (end - begin > text.size()) return false;
+    for (std::size_t i = begin; i < end; ++i) {
+      const char32_t c = lower(view.code(i));
+      if (c < 'a' || c > 'z') return false;
+      text[i - begin] = static_cast<char>(c);
+    }
+    return kRemnants.contains({text.data(), end - begin});
+  }
+
+  // TOK-1: where the segments [begin, end) end without trailing `'s` and the like, which belong to
+  // plain words only.
+  template <class View>
+  static std::size_t without_remnants(const View& view, std::size_t begin, std::size_t end) {
+    std::size_t plain = 0;  // up to where it is a plain word, once known
+    for (;;) {
+      std::size_t rest = 0;
+      for (std::size_t size = 1; size <= 2 && end - begin > size + 1; ++size) {
+        if (view.at(end - size - 1) == Class::Apostrophe && is_remnant(view, end - size, end)) {
+          rest = end - size - 1;
+        }
+      }
+      if (rest == 0) return end;
+      if (plain == 0) plain = plain_end(view, begin, end);
+      if (plain >= rest) return end;
+      end = rest;
+    }
+  }
+
+  template <class View>
+  static std::size_t plain_end(const View& view, std::size_t begin, std::size_t end) {
+    Class before = Class::Separator;
+    Class last = Class::Separator;
+    for (std::size_t i = begin; i < end; ++i) {
+      const Class c = view.at(i);
+      if (c == Class::Mark) continue;
+      if (!is_letter(c) || (c == Class::Upper && last == Class::Lower) ||
+          (c == Class::Lower && last == Class::Upper && before == Class::Upper)) {
+        return i;
+      }
+      before = last;
+      last = c;
+    }
     return end;
+  }
+
+  // Whether the last segment is a UUID, a hash or the like, to which `#` and `++` do not belong.
+  template <class View>
+  [[nodiscard]] bool ends_opaque(const View& view, std::size_t begin, std::size_t core) const {
+    if (core - begin >= kUuidSize && starts_uuid(view, core - kUuidSize, core) &&
+        (core - begin == kUuidSize || level_of(view.at(core - kUuidSize - 1)) <= 3)) {
+      return true;
+    }
+    std::size_t from = core;
+    while (from > begin && level_of(view.at(from - 1)) > 3) --from;
+    return is_atomic(shape_of(view, from, core), slice(view, from, core));
   }
 
   // Length of a trailing `++` or `#` after a letter.
@@ -672,7 +871,7 @@ class CodeAnalyzer {
   void add_parts(const View& view, std::size_t begin, std::size_t core, std::size_t end,
                  const Shape& shape) {
     add_suffixes(view, begin, core, end);
-    if (shape.digit && shape.has(kLevel2)) add_version_prefixes(view, begin, core);
+    if (shape.digit && shape.has(kLevel2 | bit(Class::Hyphen))) add_numbers(view, begin, core);
     // The last segment of level 1 and 2 carries the tail; a deeper segment is new only if it
     // differs from the one it lies in.
     const auto whole_end = [core, end](std::size_t to) { return to == core ? end : to; };
@@ -693,25 +892,40 @@ class CodeAnalyzer {
     }
     if (shape.has(kLevel3) || end != core) {
       for_each_segment(view, begin, core, 2, [&](std::size_t from, std::size_t to) {
-        if (is_uuid(slice(view, from, to))) return;
-        for_each_segment(view, from, to, 3, [&](std::size_t from3, std::size_t to3) {
+        for_each_leaf(view, from, to, [&](std::size_t from3, std::size_t to3) {
           if (from3 != from || whole_end(to3) != to) add(from3, to3);
         });
       });
     }
+    if (shape.joiners == kLevel2 && !shape.digit && end == core) {
+      add_acronym(view, begin, core, shape);
+    }
+  }
+
+  // `U.S.A.` is also the word `usa`.
+  template <class View>
+  void add_acronym(const View& view, std::size_t begin, std::size_t core, const Shape& shape) {
+    std::size_t letters = 1;
+    for (std::size_t i = begin; i < core; ++i) letters += view.at(i) == Class::Dot;
+    if (letters != shape.bases) return;
+    const std::size_t joined = out_.chars.size();
+    for (std::size_t i = view.folded(begin); i < view.folded(core); ++i) {
+      if (const char c = out_.chars[i]; c != '.') out_.chars.push_back(c);
+    }
+    const std::size_t end = out_.chars.size();
+    sink_.add(joined, end, true, true,
+              kStopWords.contains(std::string_view(out_.chars).substr(joined)));
   }
 
   // Splits every segment of level 3 at its inner borders (TOK-3) unless it is a hash or the like.
   template <class View>
   void add_pieces(const View& view, std::size_t begin, std::size_t core) {
-    for_each_segment(view, begin, core, 2, [&](std::size_t from, std::size_t to) {
-      if (is_uuid(slice(view, from, to))) return;
-      for_each_segment(view, from, to, 3, [&](std::size_t from3, std::size_t to3) {
-        const Shape shape = shape_of(view, from3, to3);
-        if (!shape.pieces() || is_atomic(shape, slice(view, from3, to3))) return;
-        for_each_piece(view, from3, to3, [&](std::size_t a, std::size_t b) {
-          add_token(view, a, b, true, view.at(a) != Class::Digit, false);
-        });
+    for_each_leaf(view, begin, core, [&](std::size_t from, std::size_t to) {
+      const Shape shape = shape_of(view, from, to);
+      // A UUID has joiners.
+      if (shape.joiners != 0 || !shape.pieces() || is_atomic(shape, slice(view, from, to))) return;
+      for_each_piece(view, from, to, [&](std::size_t a, std::size_t b) {
+        add_token(view, a, b, true, view.at(a) != Class::Digit, false);
       });
     });
   }
@@ -726,7 +940,7 @@ class CodeAnalyzer {
     std::size_t borders = 0;
     for (std::size_t i = core; i-- > begin && borders < kMaxSuffixes;) {
       const int level = level_of(view.at(i));
-      if (level > 2) continue;
+      if (level > 2 || (i + 1 < core && is_joiner(view.at(i + 1)))) continue;  // `::` is one border
       ++borders;
       if (level < segment_level) {
         segment_level = level;
@@ -737,38 +951,51 @@ class CodeAnalyzer {
     while (n-- > 0) sink_.add(view.folded(starts[n]), view.folded(end), true, false, false);
   }
 
-  // An addition to TOK-2: a version or a date (`v1.2.3`, `2026.4.10`) is found by its leading
-  // numbers too (`2026.4`), like a path by its file name.
+  // Additions to TOK-2: a dotted number or version between borders is found by its leading numbers
+  // and without its `v` (`2026.4`, `1.2.3` of `v1.2.3-rc.1`), a date without its time.
   template <class View>
-  void add_version_prefixes(const View& view, std::size_t begin, std::size_t core) {
+  void add_numbers(const View& view, std::size_t begin, std::size_t core) {
     std::size_t left = kMaxPrefixes;
-    for_each_segment(view, begin, core, 1, [&](std::size_t from, std::size_t to) {
-      const bool v =
-          view.folded(from + 1) - view.folded(from) == 1 && out_.chars[view.folded(from)] == 'v';
-      std::size_t dots = 0;
-      for (std::size_t i = from + v; i < to; ++i) {
-        const Class c = view.at(i);
-        if (c == Class::Dot) {
-          if (i == from + v) return;
-          ++dots;
-        } else if (c != Class::Digit && c != Class::Mark) {
-          return;
-        }
+    std::size_t first = begin;  // of the current run of numbers
+    std::size_t last = begin;   // where it ends
+    std::size_t numbers = 0;    // in it
+    bool named = false;         // `v` before the first
+    const auto close = [&] {
+      if (named && numbers > 1) {
+        sink_.add(view.folded(first + 1), view.folded(last), true, false, false);
       }
-      for (std::size_t i = from, seen = 0; i < to && left > 0 && seen < dots; ++i) {
-        if (view.at(i) != Class::Dot) continue;
-        if (seen++ > 0) {  // up to the first border it is a segment
-          sink_.add(view.folded(from), view.folded(i), true, false, false);
-          --left;
-        }
+      numbers = 0;
+    };
+    for_each_leaf(view, begin, core, [&](std::size_t from, std::size_t to) {
+      if (starts_date(view, from, core)) {
+        sink_.add(view.folded(from), view.folded(from + kDateSize), true, false, false);
+      }
+      const bool v = lower(view.code(from)) == 'v' && to - from > 1;
+      bool number = view.at(from + v) == Class::Digit;
+      for (std::size_t i = from + v; i < to && number; ++i) {
+        number = view.at(i) == Class::Digit || view.at(i) == Class::Mark;
+      }
+      const bool dotted = from > begin && view.at(from - 1) == Class::Dot;
+      const bool linked = dotted && !v && numbers != 0 && from == last + 1;
+      if (!number || !linked) close();
+      if (!number || (dotted && !linked)) return;
+      if (numbers++ == 0) {
+        first = from;
+        named = v;
+      }
+      last = to;
+      if (numbers > 1 && left > 0) {
+        sink_.add(view.folded(first), view.folded(to), true, false, false);
+        --left;
       }
     });
+    close();
   }
 
   void add_uuid_parts(std::size_t begin) {
-    sink_.add(begin, begin + kUuidHeadBytes, true, false, false);
+    sink_.add(begin, begin + kUuidHeadSize, true, false, false);
     const std::size_t undashed = out_.chars.size();
-    for (std::size_t i = begin; i < begin + kUuidBytes; ++i) {
+    for (std::size_t i = begin; i < begin + kUuidSize; ++i) {
       if (const char c = out_.chars[i]; c != '-') out_.chars.push_back(c);
     }
     sink_.add(undashed, out_.chars.size(), true, false, false);
@@ -782,7 +1009,9 @@ class CodeAnalyzer {
     if (!letters || shape.camel) add_token(view, begin, end, part, false, remnant);
     // `YouTube` is also the word `youtube`.
     if (letters) add_token(view, begin, end, part, true, remnant);
-    if (!letters && part && is_uuid(slice(view, begin, end))) add_uuid_parts(view.folded(begin));
+    if (part && end - begin == kUuidSize && starts_uuid(view, begin, end)) {
+      add_uuid_parts(view.folded(begin));
+    }
   }
 
   template <class View>
@@ -904,8 +1133,9 @@ class PlainAnalyzer {
                               .whole_only = false,
                               .source_begin = source_begin,
                               .source_end = source_end});
-    out_.tokens.push_back({.begin = begin,
-                           .size = static_cast<std::uint32_t>(cut_size(folded)),
+    const Form form = short_form(out_.chars, begin, end);
+    out_.tokens.push_back({.begin = form.begin,
+                           .size = static_cast<std::uint32_t>(form.size),
                            .part = false,
                            .word = false,
                            .stop = false});

@@ -51,6 +51,6 @@ struct TokenStream {
 void analyze(AnalyzerKind kind, std::string_view utf8, TokenStream& out);
 
 // Part of the index fingerprint; raised whenever any token changes.
-inline constexpr int kAnalyzerVersion = 1;
+inline constexpr int kAnalyzerVersion = 2;
 
 }  // namespace spector

@@ -16,19 +16,37 @@ MAX_BYTES = 256
 MAX_SUFFIXES = 8
 MAX_PREFIXES = 8
 
-# Classes: U upper, L lower, O other letter, D digit, c Han and kana, h Hangul, t Thai, M mark,
-# / level 1 joiner, and the other joiners as themselves. A blank separates.
-_LEVEL_1 = "/#"
+# Classes: U upper, L lower, O other letter, D digit, c Han and kana, h Hangul, t Thai, M mark, and
+# the joiners as themselves. A blank separates.
+_LEVEL_1 = "/\\:@#"
 _LEVEL_2 = _LEVEL_1 + "."
 _LEVEL_3 = _LEVEL_2 + "_-+'"
-_COMPOUND = re.compile(
-    r"_*[ULOD][_ULOD]*(?:[-+'./#]_*[ULOD][_ULOD]*)*(?:(?<=[ULO])(?:\+\+|#))?|c+|h+|t+"
-)
+_SEGMENT = "_*[ULOD][_ULOD]*"
+_JOINER = r"(?::[/\\]{1,3}|::|\\\\|[-+'./\\:@#])"
+_COMPOUND = re.compile(rf"{_SEGMENT}(?:{_JOINER}{_SEGMENT})*(?:(?<=[ULO])(?:\+\+|#))?|c+|h+|t+")
 _TAIL = re.compile(r"(?:\+\+|#)\Z")
+_TAIL_REMNANT = re.compile(rf"'({_SEGMENT})(?!{_JOINER}{_SEGMENT})(?![_ULOD])")
 _BORDER = re.compile(r"(?<=L)(?=U)|(?<=U)(?=UL)|(?<=D)(?=[ULO])|(?<=[ULO])(?=D)")
 _CHANGE = re.compile(r"(?<=D)(?=[ULO])|(?<=[ULO])(?=D)")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_URN = re.compile(r"[Uu][Rr][Nn]:[Uu][Uu][Ii][Dd]:")
+_DATE = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?=[{re.escape(_LEVEL_3)}]|[Tt][0-9]|\Z)")
 _HEX_LITERAL = re.compile(r"0x[0-9a-f]+")
+# Latin letters that are others with a stroke, or two, but do not decompose.
+_LATIN = str.maketrans(
+    {
+        "\u00e6": "ae",
+        "\u00f0": "d",
+        "\u00f8": "o",
+        "\u00fe": "th",
+        "\u0111": "d",
+        "\u0127": "h",
+        "\u0131": "i",
+        "\u0142": "l",
+        "\u0153": "oe",
+        "\u0167": "t",
+    }
+)
 
 _IGNORED = re.compile(
     "[\u00ad\u200c\u200d\u2060\ufeff\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
@@ -127,7 +145,8 @@ def fold(text: str, *, strip_accents: bool) -> str:
         else:
             accent_base = _is_accent_base(char)
         folded += char
-    return unicodedata.normalize("NFC", folded)
+    folded = unicodedata.normalize("NFC", folded)
+    return folded.translate(_LATIN) if strip_accents else folded
 
 
 def _is_accent_base(char: str) -> bool:
@@ -139,9 +158,8 @@ def _is_accent_base(char: str) -> bool:
 
 
 def _class(char: str) -> str:
-    joiner = {"\\": "/", ":": "/", "@": "/"}.get(char, char)
-    if joiner in "/#._-+'":
-        return joiner
+    if char in _LEVEL_3:
+        return char
     category = unicodedata.category(char)
     if category[0] == "M":
         return "M"
@@ -176,20 +194,74 @@ def _units(text: str) -> tuple[list[str], str]:
 
 
 def _cut(text: str) -> str:
-    return text.encode()[:MAX_BYTES].decode(errors="ignore")
+    data = text.encode()
+    if len(data) <= MAX_BYTES:
+        return text
+    hashed = 0xCBF29CE484222325
+    for byte in data:
+        hashed = (hashed ^ byte) * 0x100000001B3 % 2**64
+    return data[: MAX_BYTES - 16].decode(errors="ignore") + f"{hashed or 1:016x}"
 
 
 def _code(text: str) -> Iterator[Compound]:
     text = unicodedata.normalize("NFKC", _IGNORED.sub("", text))
     units, classes = _units(text.replace("\u2019", "'").replace("\u2010", "-"))
-    for match in _COMPOUND.finditer(classes):
+    raw = "".join(unit if len(unit) == 1 else "~" for unit in units)
+    position = 0
+    while match := _COMPOUND.search(classes, position):
         begin, end = match.span()
+        position = end
         if classes[begin] in "cht":
             for i in range(begin, max(begin + 1, end - 1)):
                 bigram = "".join(units[i : min(i + 2, end)])
                 yield Compound((Token(_cut(bigram), False, False, False),))
-        else:
-            yield _compound(units[begin:end], match.group())
+            continue
+        tail = _TAIL.search(match.group())
+        core = begin + tail.start() if tail else end
+        rest = _without_remnants(raw, classes, begin, core)
+        if rest < core:
+            end, position = rest, core
+        elif not tail:
+            pass
+        elif _ends_opaque(raw[begin:core], classes[begin:core], units[begin:core]):
+            end = position = core
+        elif (behind := _TAIL_REMNANT.match(classes, end)) and _is_remnant(raw, *behind.span(1)):
+            position = behind.end()
+        yield _compound(units[begin:end], classes[begin:end], raw[begin:end])
+
+
+def _is_remnant(raw: str, begin: int, end: int) -> bool:
+    return raw[begin:end].lower() in REMNANTS
+
+
+def _without_remnants(raw: str, classes: str, begin: int, end: int) -> int:
+    """Return where a compound ends without `'s` and the like, if it is no plain word then."""
+    while True:
+        rest = classes.rfind("'", begin, end)
+        if rest < 0 or not _is_remnant(raw, rest + 1, end):
+            return end
+        shape = classes[begin:rest]
+        if re.fullmatch("[ULO]+", shape) and not _BORDER.search(shape):
+            return end
+        end = rest
+
+
+def _ends_opaque(raw: str, classes: str, units: list[str]) -> bool:
+    """Tell whether the last segment is a UUID, a hash or the like."""
+    masked = _masked(raw, classes)
+    begin, end = list(_segments(masked, 0, len(raw), _LEVEL_3))[-1]
+    folded = fold("".join(units[begin:end]), strip_accents=True)
+    return masked[begin] == "X" or _is_atomic(masked[begin:end], folded)
+
+
+def _masked(raw: str, classes: str) -> str:
+    """Return the classes with those of each UUID between two borders replaced."""
+    for match in _UUID.finditer(raw):
+        begin, end = match.span()
+        before, behind = classes[begin - 1 : begin], classes[end : end + 1]
+        if before in _LEVEL_3 and behind in _LEVEL_3:
+            classes = classes[:begin] + "X" * (end - begin) + classes[end:]
+    return classes
 
 
 def _segments(classes: str, begin: int, end: int, joiners: str) -> Iterator[tuple[int, int]]:
@@ -208,7 +280,7 @@ def _is_atomic(classes: str, folded: str) -> bool:
     return hashed or _HEX_LITERAL.fullmatch(folded) is not None
 
 
-def _compound(units: list[str], classes: str) -> Compound:
+def _compound(units: list[str], classes: str, raw: str) -> Compound:
     tokens: dict[tuple[str, bool], Token] = {}
 
     def folded(begin: int, end: int) -> str:
@@ -223,6 +295,7 @@ def _compound(units: list[str], classes: str) -> Compound:
         add(text[:8], part=True)
         add(text.replace("-", ""), part=True)
 
+    masked = _masked(raw, classes)
     size = len(units)
     tail = _TAIL.search(classes)
     core = tail.start() if tail else size
@@ -232,7 +305,7 @@ def _compound(units: list[str], classes: str) -> Compound:
     def add_form(begin: int, end: int, *, part: bool, remnant: bool = False) -> None:
         text = folded(begin, end)
         shape = classes[begin:end]
-        if _UUID.fullmatch(text) and part:
+        if masked[begin:end] == "X" * 36 and part:
             add_uuid(text, part=True)
             return
         stop = contraction or text in STOP_WORDS or (remnant and text in REMNANTS)
@@ -242,8 +315,9 @@ def _compound(units: list[str], classes: str) -> Compound:
         if letters:
             add(text, part=part, word=True, stop=stop)
 
-    if uuid := re.fullmatch(f"(?:urn:uuid:)?({_UUID.pattern})", whole):
-        add_uuid(uuid[1], part=False)
+    urn = 9 if _URN.match(raw) else 0
+    if masked[urn:] == "X" * 36:
+        add_uuid(folded(urn, size), part=False)
         return Compound(tuple(tokens.values()), identifier=True, whole_only=True)
     if _is_atomic(classes, whole):
         add(whole, part=False)
@@ -252,23 +326,16 @@ def _compound(units: list[str], classes: str) -> Compound:
     add_form(0, size, part=False)
     first = list(_segments(classes, 0, core, _LEVEL_1))
     second = list(_segments(classes, 0, core, _LEVEL_2))
-    third = []
-    for begin, end in second:
-        if not _UUID.fullmatch(folded(begin, end)):
-            third += list(_segments(classes, begin, end, _LEVEL_3))
+    third = list(_segments(masked, 0, core, _LEVEL_3))
 
-    borders = [i for i in range(core) if classes[i] in _LEVEL_2]
+    joiners = _LEVEL_2 + "-+'"
+    borders = [i for i in range(core) if classes[i] in _LEVEL_2 and classes[i + 1] not in joiners]
     starts = {first[-1][0], second[-1][0]}  # these suffixes are segments
     for i in borders[-MAX_SUFFIXES:]:
         if i + 1 not in starts:
             add(folded(i + 1, size), part=True)
-    prefixes = []
-    for begin, end in first:
-        if re.fullmatch(r"v?[D.]+", _digits(units, classes, begin, end)):
-            dots = [i for i in range(begin, end) if classes[i] == "."]
-            prefixes += [folded(begin, i) for i in dots[1:]]
-    for prefix in prefixes[:MAX_PREFIXES]:
-        add(prefix, part=True)
+    for begin, end in _numbers(raw[:core], classes[:core], third):
+        add(folded(begin, end), part=True)
     if len(second) > 1 or size > core or re.search("[-_+']", classes):
         for begin, end in first:
             if len(first) > 1:
@@ -280,8 +347,11 @@ def _compound(units: list[str], classes: str) -> Compound:
             if (begin, end) not in second or (end == core < size):
                 behind = begin > 0 and classes[begin - 1] == "'"
                 add_form(begin, end, part=True, remnant=behind)
+    if re.fullmatch(r"[ULO](?:\.[ULO])+", classes):
+        acronym = whole.replace(".", "")
+        add(acronym, part=True, word=True, stop=acronym in STOP_WORDS)
     for begin, end in third:
-        shape = classes[begin:end]
+        shape = masked[begin:end]
         cuts = [m.start() for m in _BORDER.finditer(shape)]
         if cuts and not _is_atomic(shape, folded(begin, end)):
             for a, b in zip([0, *cuts], [*cuts, len(shape)], strict=True):
@@ -289,16 +359,30 @@ def _compound(units: list[str], classes: str) -> Compound:
 
     identifier = (
         size > core
-        or re.search("[_./#]", classes) is not None
+        or re.search(r"[_./\\:@#]", classes) is not None
         or _BORDER.search(classes) is not None
         or ("-" in classes and "D" in classes)
     )
     return Compound(tuple(tokens.values()), identifier=identifier)
 
 
-def _digits(units: list[str], classes: str, begin: int, end: int) -> str:
-    """Return the classes of a segment with a leading letter v as itself."""
-    shape = classes[begin:end]
-    if fold(units[begin], strip_accents=True) == "v" and len(shape) > 1 and shape[1] == "D":
-        return "v" + shape[1:]
-    return shape
+def _numbers(raw: str, classes: str, leaves: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the dotted numbers and the dates between borders."""
+    left = MAX_PREFIXES
+    run: list[tuple[int, int]] = []
+    for begin, end in [*leaves, (len(raw) + 1, len(raw) + 1)]:
+        v = raw[begin : begin + 1] in ("v", "V")
+        number = re.fullmatch("D+", classes[begin + v : end]) is not None
+        dotted = classes[begin - 1 : begin] == "."
+        linked = dotted and not v and bool(run) and run[-1][1] == begin - 1
+        if not number or not linked:
+            if len(run) > 1 and raw[run[0][0]] in "vV":
+                yield run[0][0] + 1, run[-1][1]
+            run = []
+        if number and (linked or not dotted):
+            run.append((begin, end))
+            if len(run) > 1 and left > 0:
+                yield run[0][0], end
+                left -= 1
+        if date := _DATE.match(raw, begin):
+            yield date.span()
