@@ -18,6 +18,7 @@ import spector as library
 from shell import SPECTOR, environment, spector
 from spector import SpectorMemory
 from spector.cli.highlight import matches, plain, snippet
+from spector.store import check
 
 UNICODE = "naïve 🚀 東京"
 #: The C locale with all that makes Python write UTF-8 in it switched off.
@@ -176,9 +177,160 @@ def test_remember_then_recall(tmp_path):
 
 def test_what_the_library_refuses_is_one_line(tmp_path):
     done = spector("remember", "x", "--type", "sematic", "--path", tmp_path / "s", fails=True)
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert done.err.startswith("spector: type must be one of")
     assert done.err.endswith("did you mean 'semantic'?\n")
+    assert not (tmp_path / "s").exists()
+
+
+#: Runs main() for each command line of a JSON list on stdin; prints a JSON list of (code, stderr).
+MANY = """
+import io, json, os, sys
+from spector.cli import main
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+found = []
+for arguments in json.load(sys.stdin):
+    sys.argv = ["spector", *arguments]
+    sys.stderr = io.TextIOWrapper(io.BytesIO())
+    code = main()
+    sys.stderr.seek(0)
+    found.append((code, sys.stderr.read()))
+json.dump(found, answers)
+"""
+
+
+def many(commands: list[list[str]], cwd: Path) -> list[tuple[int, str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", MANY],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment(),
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [(code, err) for code, err in json.loads(done.stdout)]
+
+
+def test_bad_values_are_wrong_usage_and_make_no_space(tmp_path):
+    expected = {
+        ("remember", "x", "--type", "foo"): "type must be one of",
+        ("remember", "x", "--tag", " "): "tags must hold only non-empty tags",
+        ("remember", "x", "--id", ""): "id must be a non-empty str",
+        ("remember", "x", "--author", ""): "author must be a non-empty str",
+        ("remember", "x", "--timestamp", "soon"): "'soon'",
+        ("remember", "x", "--timestamp", "2031W055"): "ISO 8601",
+        ("remember", "x", "--path", ""): "must be the name of a folder",
+        ("recall", "x", "--type", "foo"): "type must be one of",
+        ("recall", "x", "--tag", ""): "tags must hold only non-empty tags",
+        ("recall", "x", "--author", ""): "author must be a non-empty str",
+        ("recall", "x", "-k", "0"): "-k",
+        ("recall", "x", "--until", "9" * 20): "milliseconds between",
+        ("recall", "x", "--until", "20310230"): "ISO 8601",
+        ("recall", "x", "--path", ""): "must be the name of a folder",
+        ("explain", "", "x"): "id must be a non-empty str",
+        ("forget", "a", ""): "id must be a non-empty str",
+        ("status", "--path", ""): "must be the name of a folder",
+        ("import", ""): "must be the name of a file or folder",
+        ("demo", ""): "must be the name of a folder",
+    }
+    answers = many(list(map(list, expected)), tmp_path)
+    for (arguments, message), (code, err) in zip(expected.items(), answers, strict=True):
+        assert (code, message in err) == (2, True), (arguments, code, err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_is_not_wrong_usage(tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "journal.db").write_text("x")
+    commands = [
+        ["recall", "x", "--path", "none"],
+        ["remember", "x", "--path", "file"],
+        *(
+            [command, *rest, "--path", "damaged"]
+            for command, *rest in (["recall", "x"], ["doctor"])
+        ),
+        ["import", "none.jsonl"],
+    ]
+    answers = many(commands, tmp_path)
+    assert [code for code, _ in answers] == [1] * len(commands), answers
+
+
+BAD_NAMES = ("--id", "--tag", "--session", "--author", "--type")
+
+
+def test_names_that_are_not_utf8_are_refused(tmp_path):
+    bad = "x\udcff"  # as Python hands over the byte FF
+    commands = [["remember", "text", option, bad] for option in BAD_NAMES]
+    commands += [["recall", "text", option, bad] for option in ("--tag", "--author", "--type")]
+    commands += [["explain", bad, "q"], ["forget", "a", bad]]
+    for (code, err), arguments in zip(many(commands, tmp_path), commands, strict=True):
+        assert (code, "is not UTF-8 at byte 2" in err) == (2, True), (arguments, code, err)
+    assert list(tmp_path.iterdir()) == []
+    free = [
+        ["remember", bad, "--id", "a", "--context", bad],
+        ["recall", bad],
+        ["explain", "a", bad],
+    ]
+    assert [code for code, _ in many(free, tmp_path)] == [0, 0, 0]
+    with SpectorMemory.open(tmp_path / "spector-memory") as memory:
+        assert (memory.inspect("a").text, memory.inspect("a").context) == ("x\ufffd", "x\ufffd")
+
+
+def test_a_name_that_is_not_utf8_through_a_shell(tmp_path):
+    command = """exec "$@" --id "$(printf '\\377')" """
+    done = subprocess.run(
+        ["bash", "-c", command, "bash", *SPECTOR, "remember", "text"],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert b"is not UTF-8 at byte 1" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# The standard streams
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "code", "message"),
+    [
+        ("<&-", ["import", "-"], 1, "-: Bad file descriptor\nstored 0 memories"),
+        ("<&-", ["remember", "-"], 1, "spector: standard input: Bad file descriptor\n"),
+        (">&-", ["recall", "disk"], 1, "spector: standard output: Bad file descriptor\n"),
+        (">&-", ["--help"], 1, "spector: standard output: Bad file descriptor\n"),
+        (">&-", ["recall", "zzzunknown"], 0, "nothing found\n"),
+        (">/dev/full", ["recall", "disk", "--json"], 1, "standard output: No space left on device"),
+        ("2>/dev/full", ["recall", "nonsense"], 0, ""),
+        ("<&- >&- 2>&-", ["recall", "disk"], 1, ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full(space, tmp_path, redirection, arguments, code, message):
+    shutil.copytree(space, tmp_path / "spector-memory")
+    done = subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirection}', "bash", *SPECTOR, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done
+    assert message in done.stderr
+    if not message:
+        assert done.stderr == ""
+    assert check(tmp_path / "spector-memory").ok
+
+
+def test_an_unknown_simd_level_is_one_line():
+    done = spector("recall", "q", fails=True, SPECTOR_SIMD="mmx")
+    assert (done.code, done.out) == (2, "")
+    assert re.fullmatch(r"spector: .*SIMD level 'mmx': this machine has .*\n", done.err)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +342,7 @@ def test_what_the_library_refuses_is_one_line(tmp_path):
         (["--author", "ana"], {"user"}),
         (["--type", "episodic"], {"disk"}),
         (["--until", "2001-03-01"], {"user"}),
+        (["--until", "20010301"], {"user"}),
         (["--since", "2001-03-01", "--until", "983440800000"], {"user"}),
         (["-k", "1"], {"conn"}),
     ],
@@ -378,7 +531,24 @@ def test_doctor_tells_a_whole_space_from_a_damaged_one(space, tmp_path):
     assert done.code == 1
     assert done.json["ok"] is False
     assert done.json["problems"]
-    assert spector("doctor", "--path", path, fails=True).code == 1
+    done = spector("doctor", "--path", path, fails=True)
+    assert done.code == 1
+    assert re.search(
+        r"^the memory in slot \d+ does not match its checksum$", done.out, re.MULTILINE
+    )
+    assert "spector doctor" not in done.out + done.err
+    assert done.err.endswith("; restore it from a copy\n")
+
+
+def test_a_log_without_its_journal_is_told_of(tmp_path):
+    (tmp_path / "journal.db-wal").write_bytes(b"what is left of a space")
+    done = spector("remember", "text", "--path", tmp_path)
+    assert re.fullmatch(
+        r"spector: warning: \S+journal\.db-wal\.orphan-\d+ is the log .*\n", done.err
+    )
+    (orphan,) = tmp_path.glob("*.orphan-*")
+    done = spector("doctor", "--path", tmp_path)
+    assert f"spector: warning: {orphan} is the log of a journal that was lost" in done.err
 
 
 def test_analyze(space):

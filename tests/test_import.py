@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import time
@@ -14,6 +15,8 @@ import pytest
 
 from shell import SPECTOR, environment, spector
 from spector import SpectorMemory
+from spector.cli.app import _summary
+from spector.cli.loading import Loaded
 from spector.cli.readers import PIECE_CHARACTERS, Input, Problem, Record
 
 
@@ -110,7 +113,79 @@ def test_bytes_that_are_not_utf8_are_replaced_and_reported(read):
     records, problems = read("a.txt", b"good\nbad \xff byte\n")
     assert texts(records) == ["good\nbad \N{REPLACEMENT CHARACTER} byte"]
     assert [(str(p.place)[-7:], p.lost) for p in problems] == [("a.txt:2", False)]
-    assert "not UTF-8 at byte 5" in problems[0].why
+    assert problems[0].why == "not UTF-8 at byte 5; read as U+FFFD"
+
+
+def test_bytes_that_are_not_utf8_are_told_of_once_a_line(read):
+    records, problems = read(
+        "a.jsonl",
+        b'{"text":"a\xff","id":"kept"}\n'
+        b"not \xff json\n"
+        b'{"text":"t","id":"\xff"}\n'
+        b'{"text":"t","id":"\xfe"}\n'
+        b'{"text":"t","tags":["\xff"]}\n'
+        b'{"text":"t","author":"\\ud800"}\n',
+    )
+    assert [item["id"] for item, _ in records] == ["kept"]
+    told = [(problem.place.line, problem.lost, problem.why) for problem in problems]
+    assert told == [
+        (1, False, "not UTF-8 at byte 11; read as U+FFFD"),
+        (2, True, "not JSON: Expecting value at column 1"),
+        *(
+            (line, True, f'"{name}" is not valid Unicode, and is a name: it may not be changed')
+            for line, name in ((3, "id"), (4, "id"), (5, "tags"), (6, "author"))
+        ),
+    ]
+
+
+def test_files_whose_names_are_not_utf8_do_not_become_one(tmp_path):
+    for byte in (b"\xff", b"\xfe"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + byte + b".txt")).write_text("text")
+    (tmp_path / "good.txt").write_text("text")
+    problems: list[Problem] = []
+    source = Input([str(tmp_path)], home=tmp_path, report=problems.append)
+    source.plan()
+    assert [item["id"] for item, _ in source.records()] == ["good.txt#1"]
+    assert [problem.lost for problem in problems] == [True, True]
+    assert all("its name is not UTF-8" in problem.why for problem in problems)
+
+
+def test_a_line_without_a_context_gets_its_speaker(read):
+    lines = [
+        {"text": "one", "speaker": "Bartleby"},
+        {"text": "two", "author": "Bartleby"},
+        {"text": "three", "author": "Bartleby", "context": "office"},
+        {"text": "four", "author": "Bartleby", "context": ""},
+        {"text": "five", "speaker": "Bartleby", "context": None},
+        {"text": "six"},
+        {"text": "seven", "speaker": "a", "author": "b"},
+    ]
+    records, problems = read("chat.jsonl", "\n".join(map(json.dumps, lines)))
+    assert [(item.get("author"), item.get("context")) for item, _ in records] == [
+        *[("Bartleby", "Bartleby")] * 2,
+        ("Bartleby", "office"),
+        ("Bartleby", ""),
+        ("Bartleby", "Bartleby"),
+        (None, None),
+    ]
+    assert [problem.why for problem in problems] == [
+        'has "author" and "speaker", which is another word for it'
+    ]
+
+
+def test_a_query_that_names_a_speaker_prefers_what_that_speaker_said(tmp_path):  # AM-3
+    lines = [
+        {"id": f"{speaker}{number}", "speaker": speaker, "text": text}
+        for number, text in enumerate(["I went hiking last weekend", "the hiking trail was steep"])
+        for speaker in ("Nadia", "Tom")
+    ]
+    (tmp_path / "chat.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    spector("import", "chat.jsonl", cwd=tmp_path)
+    with SpectorMemory.open(tmp_path / "spector-memory") as memory:
+        for speaker in ("Nadia", "Tom"):
+            hits = memory.recall(f"Where did {speaker} go hiking?")
+            assert [hit.author for hit in hits[:2]] == [speaker] * 2
+            assert hits[1].score > hits[2].score
 
 
 # Through the command
@@ -288,6 +363,12 @@ def test_an_interrupted_import_keeps_what_was_stored(tmp_path):
     assert report["interrupted"] is True
     assert report["stored"] == _stored(tmp_path / "space") == 2000
     spector("doctor", "--path", tmp_path / "space")
+
+
+def test_what_an_interrupted_import_says():
+    source = Input(["-"], home=Path(), report=print, files=[(None, 0), (None, 0)], done_files=1)
+    said = "interrupted: stored 2,000 memories and read 1 of 2 files whole in 1.5 s"
+    assert _summary(Loaded(2000, 1.5), source, lost=0, interrupted=True) == said
 
 
 def _stored(space: Path) -> int:

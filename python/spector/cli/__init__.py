@@ -6,9 +6,11 @@ installed without it gets one line that says what to install.
 
 from __future__ import annotations
 
-import io
+import os
 import sys
 from importlib.util import find_spec
+
+from spector.cli import streams
 
 __all__ = ["main"]
 
@@ -23,20 +25,18 @@ def main() -> int:
     int
         The exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
     """
-    _use_utf8()
+    streams.prepare()
     if any(find_spec(name) is None for name in _EXTRA):
         sys.stderr.write('spector: the command line needs an extra: pip install "spector[cli]"\n')
         return 1
+    try:
+        import spector._core  # noqa: F401  (refuses an unknown SPECTOR_SIMD)
+    except ImportError as error:
+        sys.stderr.write(f"spector: {error}\n")
+        return 2 if os.environ.get("SPECTOR_SIMD") else 1
     try:
         from spector.cli.app import run
 
         return run()
     except KeyboardInterrupt:  # while modules were imported
         return 130
-
-
-def _use_utf8() -> None:
-    """Write UTF-8 whatever the locale says; what has no UTF-8 form is replaced, not an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from enum import Enum
@@ -13,18 +14,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from spector.cli import console
+from spector.cli import console, streams
 from spector.cli.console import fail, note, print_json, print_table
 from spector.cli.highlight import plain
 from spector.errors import SpectorError
 
 if TYPE_CHECKING:
     from spector import SpectorMemory
+    from spector.cli.loading import Loaded
+    from spector.cli.readers import Input
 
 __all__ = ["run"]
 
 _SPACE_FILE = "journal.db"
 _SNIPPET_CHARACTERS = 240
+_FAILED = 1
+_WRONG_USAGE = 2
+_INTERRUPTED = 130
 #: `import --json` lists this many problems and counts the rest.
 _LISTED_PROBLEMS = 1000
 
@@ -35,28 +41,38 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            console.drop_stdout()
+        except BrokenPipeError:  # the reader of stdout has seen enough
             return None
-        except (SpectorError, OSError, ValueError) as error:
+        except (SpectorError, OSError) as error:
             fail(_one_line(error))
+            raise typer.Exit(_FAILED) from None
+        except ValueError as error:  # the library refused an argument
+            fail(str(error))
+            raise typer.Exit(_WRONG_USAGE) from None
         except KeyboardInterrupt:
-            raise typer.Exit(130) from None
-        raise typer.Exit(1)
+            raise typer.Exit(_INTERRUPTED) from None
 
 
 def run() -> int:
     """Run the command line and return its exit code."""
+    warnings.showwarning = _show_warning
     code = 0
     try:
-        app(prog_name="spector")
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    try:
+        try:
+            app(prog_name="spector")
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         sys.stdout.flush()
     except BrokenPipeError:
-        console.drop_stdout()
+        pass
+    except OSError as error:
+        fail(_one_line(error))
+        code = code or _FAILED
     return code
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    note(f"spector: warning: {plain(str(message))}")
 
 
 app = typer.Typer(
@@ -75,26 +91,40 @@ def _one_line(error: Exception) -> str:
     return where + (error.strerror or str(error))
 
 
-def _argument(text: str) -> str:
-    """Read an argument as UTF-8, whatever the locale says; ``-`` is standard input."""
-    if text == "-":
-        return sys.stdin.buffer.read().decode(errors="replace").removesuffix("\n")
-    return _utf8(text)
+def _text(argument: str) -> str:
+    """Read a text as UTF-8, whatever the locale says; ``-`` is standard input."""
+    if argument == "-":
+        return streams.read_stdin().decode(errors="replace").removesuffix("\n")
+    return _free(argument)
 
 
-def _utf8(text: str) -> str:
-    return os.fsencode(text).decode(errors="replace")
+def _free(argument: str) -> str:
+    return os.fsencode(argument).decode(errors="replace")
 
 
-def _maybe(text: str | None) -> str | None:
-    return None if text is None else _utf8(text)
+def _name(argument: str) -> str:
+    """Read a name as UTF-8: it stands for something, so nothing in it may be replaced."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{_free(argument)!r} is not UTF-8 at byte {error.start + 1}"
+        ) from None
+
+
+def _folder(argument: str | Path) -> Path:
+    if not str(argument):
+        raise typer.BadParameter("must be the name of a folder, got ''")
+    return Path(argument)
 
 
 def _time(text: str) -> int | str:
     """Check a time but leave a date a date: as an end it means the last moment of the day."""
     from spector.store.values import check_time
 
-    time = int(text) if text.removeprefix("-").isdecimal() else text
+    digits = text.removeprefix("-")
+    is_number = digits.isascii() and digits.isdecimal() and len(text) != len("20310131")
+    time = int(text) if is_number else text
     try:
         check_time("TIME", time)
     except ValueError as error:
@@ -114,7 +144,7 @@ def _must_exist(path: Path) -> None:
     """Reading makes no space: a mistyped folder must not look like an empty one."""
     if not (path / _SPACE_FILE).exists():
         fail(f"there is no space in {path}; name its folder with --path, or store something first")
-        raise typer.Exit(1)
+        raise typer.Exit(_FAILED)
 
 
 def _print_version(wanted: bool) -> None:
@@ -133,19 +163,30 @@ class TagMatch(str, Enum):
 
 
 SpacePath = Annotated[
-    Path, typer.Option("--path", metavar="DIR", envvar="SPECTOR_PATH", help="Folder of the space.")
+    Path,
+    typer.Option(
+        "--path", parser=_folder, metavar="DIR", envvar="SPECTOR_PATH", help="Folder of the space."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for; - reads stdin.")]
 Type = Annotated[
     str | None,
-    typer.Option("--type", metavar="TYPE", help="working, episodic, semantic or procedural."),
+    typer.Option(
+        "--type", parser=_name, metavar="TYPE", help="working, episodic, semantic or procedural."
+    ),
 ]
-Author = Annotated[str | None, typer.Option("--author", metavar="NAME")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Repeatable.")]
+Author = Annotated[str | None, typer.Option("--author", parser=_name, metavar="NAME")]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", parser=_name, metavar="TAG", help="Repeatable.")
+]
 When = Annotated[
     Any,
-    typer.Option(parser=_time, metavar="TIME", help="ISO 8601 date or milliseconds since 1970."),
+    typer.Option(
+        parser=_time,
+        metavar="TIME",
+        help="ISO 8601 date or time in UTC, or milliseconds since 1970; 8 digits are a date.",
+    ),
 ]
 _DEFAULT_PATH = Path("spector-memory")
 
@@ -165,7 +206,7 @@ def _spector(
 @app.command()
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the space to make.")
+        Path, typer.Argument(parser=_folder, metavar="DIR", help="Folder of the space to make.")
     ] = Path("spector-demo"),
     also: Annotated[
         list[Path] | None,
@@ -232,7 +273,9 @@ def import_(
     """Store the texts of files and folders.
 
     JSONL (.jsonl, .ndjson, also with .gz): one object a line, with text and any of id, tags,
-    session, author, timestamp, context, metadata, type and source. Markdown: one memory per
+    session, author (or speaker, for the same), timestamp, context, metadata, type and source.
+    What has an author but no context gets the author as its context: the context is searched
+    too, so a query that names a speaker finds what that speaker said. Markdown: one memory per
     heading. Any other text file, and a long section: one memory per 2,000 characters or less,
     divided at blank lines where possible.
 
@@ -260,6 +303,8 @@ def import_(
         say(f"{problem.place}: {problem.why}")
 
     say = note
+    if "" in paths:
+        raise typer.BadParameter("must be the name of a file or folder, got ''")
     source = Input(paths, home=path.absolute().parent, report=report)
     source.plan()
     interrupted = False
@@ -302,21 +347,22 @@ def import_(
             }
         )
     else:
-        note(_summary(loaded.stored, source.done_files, lost, source.skipped, loaded.seconds))
+        note(_summary(loaded, source, lost, interrupted))
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(_INTERRUPTED)
     if lost:
-        raise typer.Exit(1)
+        raise typer.Exit(_FAILED)
 
 
 @app.command()
 def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; - reads stdin.")],
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="An id that exists is updated.")
+        str | None,
+        typer.Option("--id", parser=_name, metavar="ID", help="An id that exists is updated."),
     ] = None,
     tag: Tags = None,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME")] = None,
+    session: Annotated[str | None, typer.Option("--session", parser=_name, metavar="NAME")] = None,
     author: Author = None,
     context: Annotated[
         str | None,
@@ -329,20 +375,27 @@ def remember(
 ) -> None:
     """Store one text and print its id.
 
+    Each call leaves an event of some 25 bytes in the journal for good, also one that updates.
+
     \b
     spector remember "Deploy failed: ERR_CONN_RESET from db-7" --tag deploy
     """
+    from spector.store.values import check_draft
+
     given: dict[str, Any] = {
-        "id": _maybe(id),
-        "session": _maybe(session),
-        "author": _maybe(author),
-        "context": _maybe(context),
+        "text": _text(text),
+        "id": id,
+        "tags": tag,
+        "session": session,
+        "author": author,
+        "context": None if context is None else _free(context),
         "timestamp": timestamp,
-        "type": _maybe(type),
+        "type": type,
     }
     given = {name: value for name, value in given.items() if value is not None}
+    check_draft(given, now=0)  # before a space is made for it
     with _open(path, create=True) as memory:
-        stored = memory.remember(_argument(text), tags=list(map(_utf8, tag or ())), **given)
+        stored = memory.remember(**given)
     if json:
         print_json({"id": stored})
     else:
@@ -371,20 +424,21 @@ def recall(
     \b
     spector recall "why did the deploy fail?" -k 5 --tag deploy
     """
+    from spector import RecallOptions
     from spector.cli.hits import hit_as_dict, snippets
 
-    asked = _argument(query)
+    options = RecallOptions(
+        k=k,
+        tags=tag or (),
+        tag_match=tag_match.value,
+        type=type,
+        author=author,
+        since=since,
+        until=until,
+    )
+    asked = _text(query)
     with _open(path) as memory:
-        hits = memory.recall(
-            asked,
-            k=k,
-            tags=list(map(_utf8, tag or ())),
-            tag_match=tag_match.value,
-            type=_maybe(type),
-            author=_maybe(author),
-            since=since,
-            until=until,
-        )
+        hits = memory.recall(asked, options=options)
         took = hits.seconds * 1000
         if json:
             found = [hit_as_dict(hit) for hit in hits]
@@ -404,7 +458,7 @@ def recall(
 
 @app.command()
 def explain(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    id: Annotated[str, typer.Argument(parser=_name, metavar="ID", help="The memory.")],
     query: Query,
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
@@ -416,8 +470,12 @@ def explain(
     \b
     spector explain 01JXK3V8Q2M4T "why did the deploy fail?"
     """
+    from spector.store.values import check_id
+
+    check_id("id", id)
+    asked = _text(query)
     with _open(path) as memory:
-        why = memory.explain(_utf8(id), _argument(query))
+        why = memory.explain(id, asked)
     if json:
         terms = [
             {
@@ -455,23 +513,27 @@ def explain(
 
 @app.command()
 def forget(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The memories.")],
+    ids: Annotated[list[str], typer.Argument(parser=_name, metavar="ID...", help="The memories.")],
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
 ) -> None:
     """Forget memories by id.
 
-    An id that is not there is reported and the others are forgotten all the same.
+    An id that is not there is reported and the others are forgotten all the same. The bytes of a
+    text can stay in the file until their place is used again: this does not erase a secret.
 
     \b
     spector forget 01JXK3V8Q2M4T
     """
     from spector import UnknownMemoryError
+    from spector.store.values import check_id
 
+    for id in ids:
+        check_id("id", id)
     forgotten: list[str] = []
     unknown: list[str] = []
     with _open(path) as memory:
-        for id in map(_utf8, ids):
+        for id in ids:
             try:
                 memory.forget(id)
             except UnknownMemoryError as error:
@@ -484,7 +546,7 @@ def forget(
     else:
         note(f"forgot {_count(len(forgotten), 'memory', 'memories')}")
     if unknown:
-        raise typer.Exit(1)
+        raise typer.Exit(_FAILED)
 
 
 @app.command()
@@ -522,9 +584,12 @@ def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
             read = f"{_count(report.memories, 'memory', 'memories')} and {report.events:,} events"
             note(f"{report.path}: {read} read, nothing wrong")
         else:
-            fail(f"{report.path}: {_count(len(report.problems), 'problem')}")
+            found = _count(len(report.problems), "problem")
+            fail(f"{report.path}: {found}; restore it from a copy")
+        for warning in report.warnings:
+            note(f"spector: warning: {plain(warning)}")
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(_FAILED)
 
 
 @app.command()
@@ -542,7 +607,7 @@ def analyze(
     """
     from spector.lexical import analyze as analyze_text
 
-    compounds = analyze_text(_argument(text))
+    compounds = analyze_text(_text(text))
     if json:
         print_json(
             [
@@ -580,8 +645,10 @@ def _shown(name: str, value: object) -> str:
     if name == "last_event" and isinstance(value, int):
         moment = datetime.fromtimestamp(value / 1000, timezone.utc)
         return moment.isoformat(" ", "seconds").replace("+00:00", " UTC")
-    if value is None:
+    if value is None or value == ():
         return "none"
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
@@ -594,11 +661,14 @@ _SKIPPED = {
 }
 
 
-def _summary(stored: int, files: int, lost: int, skipped: dict[str, int], seconds: float) -> str:
-    text = (
-        f"stored {_count(stored, 'memory', 'memories')} from {_count(files, 'file')} "
-        f"in {seconds:.1f} s"
-    )
+def _summary(loaded: Loaded, source: Input, lost: int, interrupted: bool) -> str:
+    stored, files, skipped = loaded.stored, len(source.files), source.skipped
+    text = f"stored {_count(stored, 'memory', 'memories')} "
+    if interrupted:
+        text = f"interrupted: {text}and read {source.done_files:,} of {_count(files, 'file')} whole"
+    else:
+        text += f"from {_count(source.done_files, 'file')}"
+    text += f" in {loaded.seconds:.1f} s"
     if lost:
         text += f"; {lost:,} could not be used"
     passed = [f"{skipped[kind]:,} {name}" for kind, name in _SKIPPED.items() if skipped.get(kind)]

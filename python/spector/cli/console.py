@@ -7,11 +7,10 @@ with ``--json`` one JSON document. rich is imported when something is drawn with
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spector.cli.highlight import Piece, plain
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bar",
-    "drop_stdout",
     "fail",
     "note",
     "print_json",
@@ -45,18 +43,15 @@ def print_json(document: object) -> None:
 def note(text: str) -> None:
     """Tell a person something; never part of the data."""
     sys.stdout.flush()
-    sys.stderr.write(text + "\n")
+    with suppress(OSError):  # there is nobody to tell that messages cannot be written
+        sys.stderr.write(text + "\n")
 
 
 def fail(text: str) -> None:
     """Report an error on one line."""
+    with suppress(OSError):  # when stdout fails, too, this error came first
+        sys.stdout.flush()
     note("spector: " + plain(text))
-
-
-def drop_stdout() -> None:
-    """Write no more: the reader of stdout has seen enough. Python flushes when it ends, and that
-    must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], right: str = "") -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spector.store.values import check_text, nearest
+from spector.store.values import check_text, clean, nearest
 
 __all__ = ["Input", "Item", "Place", "Problem", "Record", "readable_path"]
 
@@ -36,6 +36,8 @@ _JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _MARKDOWN = (".md", ".markdown")
 _BOM = b"\xef\xbb\xbf"
 _SPACE_FILE = "journal.db"
+#: Fields of an item that stand for something, so that two must not become one.
+_NAMES = ("id", "tags", "session", "author", "source")
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -121,6 +123,13 @@ class Input:
     def _plan_file(self, path: Path, in_folder: bool) -> None:
         try:
             status = path.stat()
+            try:
+                _identity(path, self.home)
+            except UnicodeDecodeError:  # read as U+FFFD two names could be one
+                self._lost(
+                    path, "its name is not UTF-8, so what is in it can have no id; rename it"
+                )
+                return
             if not stat.S_ISREG(status.st_mode):
                 if in_folder:
                     self.skipped["special"] += 1
@@ -143,13 +152,13 @@ class Input:
         """Yield what the files hold, in order. What can not be read is reported and left out."""
         before = 0
         for path, size in self.files:
-            if path is None:
-                yield from self._jsonl(_lines(sys.stdin.buffer), "-", None)
-            else:
-                try:
+            try:
+                if path is None:
+                    yield from self._jsonl(_lines(sys.stdin.buffer), "-", None)
+                else:
                     yield from self._read(path, before)
-                except (OSError, EOFError, zlib.error) as error:
-                    self._lost(path, getattr(error, "strerror", None) or str(error))
+            except (OSError, EOFError, zlib.error) as error:
+                self._lost(path or "-", getattr(error, "strerror", None) or str(error))
             before += size
             self.done_bytes = before
             self.done_files += 1
@@ -193,13 +202,16 @@ class Input:
     def _jsonl(self, lines: Iterator[bytes], name: str, identity: str | None) -> Iterator[Record]:
         for number, raw in enumerate(lines, 1):
             try:
-                line = self._decode(raw, name, number).strip()
+                line, why = _decode(raw, number)
+                line = line.strip()
                 if not line:
                     continue
                 item = _item(line)
             except (TypeError, ValueError) as error:
                 self._lost(name, str(error), number)
                 continue
+            if why:
+                self._replaced(name, why, number)
             if identity is not None and "id" not in item:
                 item["id"] = f"{identity}#{number}"
             yield item, Place(name, number)
@@ -207,21 +219,16 @@ class Input:
     def _text_lines(self, lines: Iterator[bytes], name: str) -> Iterator[tuple[int, str]]:
         for number, raw in enumerate(lines, 1):
             try:
-                yield number, self._decode(raw, name, number).rstrip("\r\n")
+                line, why = _decode(raw, number)
             except ValueError as error:
                 self._lost(name, str(error), number)
+                continue
+            if why:
+                self._replaced(name, why, number)
+            yield number, clean(line).rstrip("\r\n")
 
-    def _decode(self, raw: bytes, name: str, number: int) -> str:
-        if len(raw) > LONGEST_LINE_BYTES:
-            raise ValueError(f"the line is longer than {LONGEST_LINE_BYTES // 2**20} MiB")
-        if number == 1:
-            raw = raw.removeprefix(_BOM)
-        try:
-            return raw.decode()
-        except UnicodeDecodeError as error:
-            why = f"not UTF-8 at byte {error.start + 1}; stored with replacement characters"
-            self.report(Problem(Place(name, number), why, lost=False))
-            return raw.decode(errors="replace")
+    def _replaced(self, name: str, why: str, line: int) -> None:
+        self.report(Problem(Place(name, line), f"{why}; read as U+FFFD", lost=False))
 
     def _lost(self, path: str | Path, why: str, line: int = 0) -> None:
         self.report(Problem(Place(readable_path(path), line), why))
@@ -230,6 +237,20 @@ class Input:
 def readable_path(path: str | Path) -> str:
     """Return a path as text: the bytes of its name read as UTF-8, whatever the locale says."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def _decode(raw: bytes, number: int) -> tuple[str, str]:
+    """Read a line; also say what is wrong with it. Each byte that is not UTF-8 becomes a lone
+    surrogate: texts are stored with U+FFFD for it, and `_item` refuses it in a name."""
+    if len(raw) > LONGEST_LINE_BYTES:
+        raise ValueError(f"the line is longer than {LONGEST_LINE_BYTES // 2**20} MiB")
+    if number == 1:
+        raw = raw.removeprefix(_BOM)
+    try:
+        return raw.decode(), ""
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 at byte {error.start + 1}"
+        return raw.decode(errors="surrogateescape"), why
 
 
 def _item(line: str) -> Item:
@@ -249,7 +270,23 @@ def _item(line: str) -> Item:
         raise ValueError('no "text"' + nearest("text", value))
     if not check_text("text", text).strip():
         raise ValueError('"text" is empty')
+    if "speaker" in value:
+        if "author" in value:
+            raise ValueError('has "author" and "speaker", which is another word for it')
+        value["author"] = value.pop("speaker")
+    author = value.get("author")
+    if isinstance(author, str) and author:
+        value.setdefault("context", author)  # AM-3
+    for name in _NAMES:
+        if name in value and not _is_unicode(value[name]):
+            raise ValueError(f'"{name}" is not valid Unicode, and is a name: it may not be changed')
     return value
+
+
+def _is_unicode(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_unicode, value))
+    return not isinstance(value, str) or clean(value) == value
 
 
 def _reject_constant(name: str) -> object:
@@ -263,7 +300,7 @@ def _identity(path: Path, home: Path) -> str:
     full = str(path.resolve())
     with contextlib.suppress(ValueError):  # on another drive
         full = os.path.relpath(full, home.resolve())
-    return Path(readable_path(full)).as_posix()
+    return Path(os.fsencode(full).decode()).as_posix()
 
 
 def _is_jsonl(path: Path) -> bool:
