@@ -257,6 +257,7 @@ def test_what_fails_is_not_wrong_usage(tmp_path):
     ]
     answers = many(commands, tmp_path)
     assert [code for code, _ in answers] == [1] * len(commands), answers
+    assert not any("Errno" in err for _, err in answers), answers
 
 
 BAD_NAMES = ("--id", "--tag", "--session", "--author", "--type")

@@ -85,7 +85,7 @@ app = typer.Typer(
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, SpectorError) or not isinstance(error, OSError):
+    if not isinstance(error, OSError):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""
     return where + (error.strerror or str(error))
@@ -581,7 +581,7 @@ def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
         for problem in report.problems:
             print(plain(problem))
         if report.ok:
-            read = f"{_count(report.memories, 'memory', 'memories')} and {report.events:,} events"
+            read = f"{_count(report.memories, 'memory', 'memories')} and {_count(report.events, 'event')}"
             note(f"{report.path}: {read} read, nothing wrong")
         else:
             found = _count(len(report.problems), "problem")
