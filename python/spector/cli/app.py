@@ -581,8 +581,9 @@ def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
         for problem in report.problems:
             print(plain(problem))
         if report.ok:
-            read = f"{_count(report.memories, 'memory', 'memories')} and {_count(report.events, 'event')}"
-            note(f"{report.path}: {read} read, nothing wrong")
+            memories = _count(report.memories, "memory", "memories")
+            events = _count(report.events, "event")
+            note(f"{report.path}: {memories} and {events} read, nothing wrong")
         else:
             found = _count(len(report.problems), "problem")
             fail(f"{report.path}: {found}; restore it from a copy")
