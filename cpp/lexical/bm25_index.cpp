@@ -198,6 +198,7 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments,
                                           const Documents* documents,
                                           const std::vector<bool>& wanted,
                                           std::span<const std::uint32_t> numbers) const {
+  for (const Segment* segment : segments) segment->check_rows();
   // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is
   // `documents`.
   struct Source {

@@ -333,13 +333,11 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
   std::atomic<std::size_t> n_escapes{0};
   const std::size_t last_width = n_windows == 0 ? 0 : n_rows - (n_windows - 1) * kWindow;
   const auto check_part = [&](std::span<const Term> terms) {
-    std::span<const std::uint32_t> rows;
-    std::span<const std::uint16_t> offsets;
+    std::span<const std::uint32_t> rows = arrays.sparse_rows.first(0);
+    std::span<const std::uint16_t> offsets = arrays.offsets.first(0);
     std::size_t row_descents = 0;
     std::size_t offset_descents = 0;
     for (const Term& term : terms) {
-      n_escapes.fetch_add(count_equal(arrays.frequencies.subspan(term.begin, term.count), kEscape),
-                          std::memory_order_relaxed);
       if (term.windows == kNone) {
         const std::size_t at = term.begin - arrays.offsets.size();
         if (rows.empty()) {
@@ -372,6 +370,13 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
         offsets_ascend = false;
       }
     }
+    const auto count_escapes = [&](std::size_t first, std::size_t n) {
+      if (n > 0) n_escapes += count_equal(arrays.frequencies.subspan(first, n), kEscape);
+    };
+    count_escapes(static_cast<std::size_t>(offsets.data() - arrays.offsets.data()), offsets.size());
+    count_escapes(
+        arrays.offsets.size() + static_cast<std::size_t>(rows.data() - arrays.sparse_rows.data()),
+        rows.size());
     if (descents(rows) != row_descents || (!rows.empty() && highest(rows) >= n_rows)) {
       rows_ascend = false;
     }
