@@ -58,13 +58,6 @@ std::size_t descents(std::span<const T> values) noexcept {
                             [&](std::size_t i) { return before[i] >= after[i]; });
 }
 
-template <class T>
-T highest(std::span<const T> values) noexcept {
-  T found = 0;
-  for (const T value : values) found = std::max(found, value);
-  return found;
-}
-
 }  // namespace
 
 void Documents::add(std::uint32_t slot, std::uint32_t length, std::span<const TermCount> terms) {
@@ -337,6 +330,8 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
     std::span<const std::uint16_t> offsets = arrays.offsets.first(0);
     std::size_t row_descents = 0;
     std::size_t offset_descents = 0;
+    bool row_too_high = false;  // the last of each stretch that ascends tells
+    bool offset_too_high = false;
     for (const Term& term : terms) {
       if (term.windows == kNone) {
         const std::size_t at = term.begin - arrays.offsets.size();
@@ -345,6 +340,7 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
         } else {
           row_descents += arrays.sparse_rows[at - 1] >= arrays.sparse_rows[at] ? 1 : 0;
         }
+        row_too_high |= arrays.sparse_rows[at + term.count - 1] >= n_rows;
         rows = {rows.data(), rows.size() + term.count};
         continue;
       }
@@ -365,10 +361,10 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
         const std::uint32_t start = starts[window];
         if (start == starts[window - 1] || start == term.count) continue;
         offset_descents += own[start - 1] >= own[start] ? 1 : 0;
+        offset_too_high |= own[start - 1] >= kWindow;
       }
-      if (starts[n_windows - 1] < term.count && own[term.count - 1] >= last_width) {
-        offsets_ascend = false;
-      }
+      const bool in_last = starts[n_windows - 1] < term.count;
+      offset_too_high |= own[term.count - 1] >= (in_last ? last_width : kWindow);
     }
     const auto count_escapes = [&](std::size_t first, std::size_t n) {
       if (n > 0) n_escapes += count_equal(arrays.frequencies.subspan(first, n), kEscape);
@@ -377,12 +373,8 @@ std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
     count_escapes(
         arrays.offsets.size() + static_cast<std::size_t>(rows.data() - arrays.sparse_rows.data()),
         rows.size());
-    if (descents(rows) != row_descents || (!rows.empty() && highest(rows) >= n_rows)) {
-      rows_ascend = false;
-    }
-    if (descents(offsets) != offset_descents || highest(offsets) >= kWindow) {
-      offsets_ascend = false;
-    }
+    if (descents(rows) != row_descents || row_too_high) rows_ascend = false;
+    if (descents(offsets) != offset_descents || offset_too_high) offsets_ascend = false;
   };
   const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
   parallel_for(parts.size() - 1, threads, [&](std::size_t part) {
