@@ -164,6 +164,7 @@ def test_every_assigned_character_between_letters(kind):
 @settings(max_examples=600)
 @given(text=texts)
 @example(text="1.2.3.4.5.6.7.8.9.10.11.12")
+@example(text="S\u00f8\u0345")  # a mark that folds to a letter
 def test_any_text_gives_the_tokens_of_the_oracle(kind, text):
     assert found(kind, text) == expected(kind, text)
 

@@ -226,10 +226,10 @@ void replace_latin(std::string& chars, std::size_t offset) {
                                                        {"\u0167", "t"}}};
   const auto lead = static_cast<unsigned char>(chars[offset]);
   if (lead < 0xC3 || lead > 0xC5) return;
-  const std::string_view folded = std::string_view(chars).substr(offset);
+  const std::string_view folded = std::string_view(chars).substr(offset, 2);
   for (const Letter& l : kLetters) {
     if (l.letter == folded) {
-      chars.replace(offset, std::string::npos, l.plain);
+      chars.replace(offset, folded.size(), l.plain);
       return;
     }
   }
@@ -275,7 +275,7 @@ class UnicodeView {
         chars.push_back('-');
       } else {
         folder_.fold(&chars_[i], chars_.data() + next, true, chars);
-        if (chars.size() - offset == 2) replace_latin(chars, offset);
+        if (chars.size() - offset >= 2) replace_latin(chars, offset);
       }
       i = next;
     }
