@@ -27,6 +27,9 @@ class Corruption : public Error {
   using Error::Error;
 };
 
+// What to do about a damaged file of an index.
+inline constexpr char kRebuildIndex[] = "rebuild the index from the texts and save it again";
+
 // VersionError: a stored file is of a version that this release does not know.
 class Version : public Error {
  public:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "kernels/bm25.hpp"
 #include "lexical/unicode.hpp"
 
@@ -64,7 +65,7 @@ constexpr FileKind kKind{
     .shape = 0,
     .stride = 0,
     .sections = kSectionNames,
-    .remedy = "rebuild the index from the texts and save it again",
+    .remedy = kRebuildIndex,
 };
 
 struct Settings {

@@ -85,6 +85,10 @@ std::unique_ptr<RowTable::Table> RowTable::without_removed() const {
   auto table = std::make_unique<Table>(epochs_, FrozenStrings(),
                                        SharedSpan<std::uint32_t>{*rows, rows}, own_->n_rows());
   for (const auto& [row, key] : live) table->keys.intern(own_->keys[key]);
+  if (table->keys.size() != live.size()) {
+    throw Corruption("an id occurs twice in the file that the index was loaded from; " +
+                     std::string(kRebuildIndex));
+  }
   return table;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
 
@@ -105,6 +106,10 @@ void TokenIndex::compact_unpublished() {
       terms->insert(token, numbers[term]);
     }
   });
+  if (terms->size() != index_.n_terms()) {
+    throw Corruption("a token id occurs twice in the file that the index was loaded from; " +
+                     std::string(kRebuildIndex));
+  }
   index_.compact(numbers);
   terms_.swap(terms);
   old_terms_ = std::move(terms);

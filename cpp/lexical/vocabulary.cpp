@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/error.hpp"
+
 namespace spector {
 
 Vocabulary::Vocabulary(bool stemming, EpochDomain& epochs, FrozenStrings terms, FrozenStrings words,
@@ -45,7 +47,10 @@ std::unique_ptr<Vocabulary> Vocabulary::renumbered(std::span<const std::uint32_t
   auto copy = std::make_unique<Vocabulary>(stemming_, epochs_);
   // Kept terms keep their order, so interning them in turn gives each its new number.
   for (std::uint32_t term = 0; term < numbers.size(); ++term) {
-    if (numbers[term] != dropped) copy->terms_.intern(terms_[term]);
+    if (numbers[term] != dropped && copy->terms_.intern(terms_[term]) != numbers[term]) {
+      throw Corruption("a term occurs twice in the file that the index was loaded from; " +
+                       std::string(kRebuildIndex));
+    }
   }
   for (std::uint32_t word = 0; word < words_.size(); ++word) {
     const std::uint32_t term = word_terms_.view()[word];
