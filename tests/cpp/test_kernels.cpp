@@ -124,9 +124,8 @@ TEST_CASE("IDX-4: bm25_accumulate_window gives the scalar bits on every instruct
                                      lengths.data(), 0, expected.data());
     on_every_isa([&](const kernels::Table& isa) {
       std::vector<float> sums = start;
-      isa.bm25_accumulate_window(
-          {offsets.data(), frequencies.data(), size, 3.7F, 0.3F, 0.0123F}, lengths.data(),
-          sums.data());
+      isa.bm25_accumulate_window({offsets.data(), frequencies.data(), size, 3.7F, 0.3F, 0.0123F},
+                                 lengths.data(), sums.data());
       CHECK(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(float)) == 0);
     });
   }
