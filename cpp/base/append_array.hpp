@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <span>
@@ -69,7 +68,7 @@ class AppendArray {
     if (block == nullptr || block->capacity - count < values.size()) {
       block = grow(std::size_t{count} + values.size(), domain);
     }
-    std::memcpy(block->values() + count, values.data(), values.size_bytes());
+    std::copy(values.begin(), values.end(), block->values() + count);
     block->count.store(count + static_cast<std::uint32_t>(values.size()),
                        std::memory_order_release);
   }
@@ -140,7 +139,7 @@ class AppendArray {
     const auto n = static_cast<std::uint32_t>(capacity);
     auto* block = new (::operator new(block_bytes(n))) Block{own_size(), n};
     if (old != nullptr) {
-      std::memcpy(block->values(), old->values(), own_count(*old) * sizeof(T));
+      std::copy_n(old->values(), own_count(*old), block->values());
     }
     block_.store(block, std::memory_order_release);
     if (old != nullptr) {

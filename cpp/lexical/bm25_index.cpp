@@ -163,9 +163,9 @@ Bm25State Bm25Index::state() {
   Bm25State state;
   for (const auto& segment : segments_) state.segments.push_back(segment.get());
   // Large segments first: they set the score that the others have to reach.
-  std::stable_sort(
-      state.segments.begin(), state.segments.end(),
-      [](const Segment* a, const Segment* b) { return a->n_postings() > b->n_postings(); });
+  std::sort(state.segments.begin(), state.segments.end(), [](const Segment* a, const Segment* b) {
+    return std::pair(b->n_postings(), a->slot(0)) < std::pair(a->n_postings(), b->slot(0));
+  });
   state.head = head_.get();
   state.head_rows = head_->n_rows();
   state.number = number_;

@@ -128,6 +128,7 @@ std::vector<Term> known_terms(const Bm25State& state, const EpochDomain::Pin& pi
     }
   } else {  // the same in n log n
     std::vector<std::pair<QueryTerm, std::uint32_t>> order;
+    order.reserve(query.size());
     for (std::uint32_t i = 0; i < query.size(); ++i) order.emplace_back(query[i], i);
     std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
       return std::pair(a.first.term, a.second) < std::pair(b.first.term, b.second);
@@ -403,7 +404,7 @@ void search_head(const Bm25State& state, const EpochDomain::Pin& pin, std::span<
   std::uint32_t reached[kWindow];
   for (std::uint32_t first = 0; first < state.head_rows; first += kWindow) {
     const std::uint32_t last = std::min<std::uint32_t>(first + kWindow, state.head_rows);
-    const std::size_t width = (last - first + 15) / 16 * 16;
+    const std::size_t width = (std::size_t{last} - first + 15) / 16 * 16;
     bool any = false;
     for (Cursor& cursor : cursors) {
       const auto& rows = cursor.postings.rows;

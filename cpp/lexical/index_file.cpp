@@ -240,6 +240,7 @@ void IndexFile::check() const {
 std::unique_ptr<Segment> IndexFile::segment() const {
   if (n_documents() == 0) return nullptr;
   std::vector<std::shared_ptr<const void>> owners;
+  owners.reserve(3);
   for (std::size_t section = kSegment; section < kSectionNames.size(); ++section) {
     owners.push_back(file_.array<std::byte>(section).owner);
   }
@@ -269,6 +270,7 @@ FrozenStrings::Arrays IndexFile::string_arrays(std::size_t first_section) const 
 
 FrozenStrings IndexFile::strings(std::size_t first_section) const {
   std::vector<std::shared_ptr<const void>> owners;
+  owners.reserve(3);
   for (std::size_t i = 0; i < 3; ++i) {
     owners.push_back(file_.array<std::byte>(first_section + i).owner);
   }

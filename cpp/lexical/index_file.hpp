@@ -25,7 +25,7 @@ struct IndexSettings {
   std::string fingerprint;
 };
 
-enum class IndexKind : std::uint32_t { kTexts = 1, kTokens = 2 };
+enum class IndexKind : std::uint32_t { kNone = 0, kTexts = 1, kTokens = 2 };
 
 struct IndexContents {
   IndexKind kind;

@@ -165,7 +165,7 @@ void TextIndex::save(const std::string& path, IndexSettings settings, const RowT
   contents.settings = std::move(settings);
   contents.settings.k1 = index_.k1();
   contents.settings.b = index_.b();
-  if (const Segment* segment = *index_.sealed(); segment != nullptr) {
+  if (const Segment* segment = index_.sealed().value_or(nullptr); segment != nullptr) {
     contents.segment = segment->arrays();
   }
   const std::uint64_t seed = random_seed();

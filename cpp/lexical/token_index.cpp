@@ -75,7 +75,7 @@ void TokenIndex::save(const std::string& path, IndexSettings settings, const Row
   contents.settings = std::move(settings);
   contents.settings.k1 = index_.k1();
   contents.settings.b = index_.b();
-  if (const Segment* segment = *index_.sealed(); segment != nullptr) {
+  if (const Segment* segment = index_.sealed().value_or(nullptr); segment != nullptr) {
     contents.segment = segment->arrays();
   }
   StringFreezer ids;
