@@ -134,7 +134,16 @@ void Bm25Index::put(const Documents& documents) {
     reserve_kill(before);
     replaced.push_back(before);
   }
-  std::unique_ptr<Segment> segment = merge({}, &documents, wanted, {});
+  // The bounds are for the average there will be; as yet the index may even be empty.
+  std::uint64_t n = n_documents_;
+  std::uint64_t total = total_length_;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!wanted[i]) continue;
+    ++n;
+    total += documents.lengths[i];
+  }
+  std::unique_ptr<Segment> segment =
+      merge({}, &documents, wanted, {}, static_cast<double>(total) / static_cast<double>(n));
   segments_.reserve(segments_.size() + 1);
   // Nothing below throws.
   for (const Place& place : replaced) kill(place);
@@ -197,7 +206,8 @@ double Bm25Index::average_length() const noexcept {
 std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments,
                                           const Documents* documents,
                                           const std::vector<bool>& wanted,
-                                          std::span<const std::uint32_t> numbers) const {
+                                          std::span<const std::uint32_t> numbers,
+                                          double average) const {
   for (const Segment* segment : segments) segment->check_rows();
   // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is
   // `documents`.
@@ -313,7 +323,7 @@ std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments,
     }
   }
   rows.row_terms.shrink_to_fit();
-  return std::make_unique<Segment>(std::move(rows), std::move(postings), k1_, b_, average_length());
+  return std::make_unique<Segment>(std::move(rows), std::move(postings), k1_, b_, average);
 }
 
 void Bm25Index::replace(const std::vector<Segment*>& segments, bool with_head,
@@ -322,7 +332,8 @@ void Bm25Index::replace(const std::vector<Segment*>& segments, bool with_head,
   for (std::uint32_t row = 0; with_head && row < head_->n_rows(); ++row) {
     wanted.push_back(head_->alive(row, kAlive - 1));
   }
-  std::unique_ptr<Segment> merged = merge(segments, &head_->documents(), wanted, numbers);
+  std::unique_ptr<Segment> merged =
+      merge(segments, &head_->documents(), wanted, numbers, average_length());
   std::unique_ptr<Head> head = with_head ? std::make_unique<Head>(epochs_) : nullptr;
   segments_.reserve(segments_.size() + 1);
   old_segments_.reserve(old_segments_.size() + segments.size());

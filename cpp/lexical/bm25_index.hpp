@@ -160,11 +160,13 @@ class Bm25Index {
   void kill(const Place& place) noexcept;
   [[nodiscard]] double average_length() const noexcept;
 
-  // A segment of the live rows of `segments` and of the `wanted` documents.
+  // A segment of the live rows of `segments` and of the `wanted` documents, with bounds for the
+  // average length.
   [[nodiscard]] std::unique_ptr<Segment> merge(std::span<Segment* const> segments,
                                                const Documents* documents,
                                                const std::vector<bool>& wanted,
-                                               std::span<const std::uint32_t> numbers) const;
+                                               std::span<const std::uint32_t> numbers,
+                                               double average) const;
   // Replaces segments (and the head) by their merge.
   void replace(const std::vector<Segment*>& segments, bool with_head,
                std::span<const std::uint32_t> numbers = {});
