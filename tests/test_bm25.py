@@ -63,11 +63,14 @@ class Histories(RuleBasedStateMachine):
     def compact(self):
         self.index.compact()
 
-    @rule(query=texts, k=st.integers(1, 15))
-    def search(self, query, k):
+    @rule(query=texts, k=st.none() | st.integers(1, 15), allow=st.none() | st.sets(ids | texts))
+    def search(self, query, k, allow):
         documents = {id: [{word} for word in text.split()] for id, text in self.model.items()}
         expected = bm25.search(documents, [(w, 1.0) for w in query.split()], *self.parameters)
-        hits = self.index.search(query, k)
+        if allow is not None:
+            expected = [(id, score) for id, score in expected if id in allow]
+        hits = self.index.search(query, k, allow=allow)
+        assert self.index.search_batch([query, query], k, allow=allow) == [hits, hits]
         assert_same(hits, expected, k)
         for id, score in hits:
             terms = self.index.explain(id, query)
@@ -164,6 +167,59 @@ def test_gen4_ties_are_in_order_of_first_insertion_whatever_happened_since():
     assert [id for id, _ in index.search("same")] == ["a", "c", "d", "b"]
     index.compact()
     assert [id for id, _ in index.search("same")] == ["a", "c", "d", "b"]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_bm25_4_a_filter_of_any_width_gives_the_allowed_part_of_all_hits(sealed):
+    """Few lengths and terms, so that ties abound; removed documents in the filter, and unknown ids.
+
+    All hits are compared with the formula in float64, the filtered ones with them.
+    """
+    rng = np.random.default_rng(4)
+    n, n_terms = 9000, 40
+    tokens = np.minimum(rng.zipf(1.3, (n, 4)) - 1, n_terms - 1)
+    names = [f"d{i}" for i in range(n)]
+    index = BM25Index(analyzer="whitespace")
+    index.add_batch(names, [" ".join(f"w{t}" for t in row) for row in tokens.tolist()])
+    gone = rng.choice(n, n // 6, replace=False)
+    for i in gone.tolist():
+        index.remove(names[i])
+    if sealed:
+        index.compact()
+    live = np.ones(n, bool)
+    live[gone] = False
+    counts = (
+        np.stack([(tokens == term).sum(axis=1) for term in range(n_terms)], axis=1) * live[:, None]
+    )
+    n_live, df = live.sum(), (counts > 0).sum(axis=0)
+    impact = np.log((n_live - df + 0.5) / (df + 0.5) + 1) * counts * 2.2 / (counts + 1.2)
+    for query in ([0, 3], [1], [39, 2, 2, 17], [20, 30]):
+        text = " ".join(f"w{term}" for term in query)
+        scores = impact[:, query].sum(axis=1)
+        everything = index.search(text, None)
+        assert len(everything) == np.count_nonzero(scores)
+        for id, score in everything:
+            assert score == pytest.approx(scores[int(id[1:])], rel=1e-6)
+        ranks = [(-score, int(id[1:])) for id, score in everything]
+        assert ranks == sorted(ranks)
+        for width in (0, 1, 3, 10, 100, 1000, n // 2, n - 10, n):
+            allow = {names[i] for i in rng.choice(n, width, replace=False)} | {"nobody", ""}
+            expected = [hit for hit in everything if hit[0] in allow]
+            for k in (1, 10, 201, 1000, 5000, None):
+                assert index.search(text, k, allow=allow) == expected[:k]
+            assert index.search_batch([text, "w1"], 7, 2, allow=iter(allow))[0] == expected[:7]
+
+
+def test_a_filter_and_all_matches_of_an_index_of_token_ids():
+    index = BM25Index()
+    index.add_tokens(["a", "b", "c", "d"], [0, 1, 3, 4, 5], [5, 5, 6, 5, 6])
+    assert index.search_tokens([5], None)[0].tolist() == [0, 2, 1]
+    assert index.search_tokens([5], 1, allow={"b", "d", "z"})[0].tolist() == [1]
+    rows, scores = index.search_tokens_batch([0, 1, 2, 3], [5, 6, 9], None, allow=["a", "b"])
+    assert rows.tolist() == [[0, 1], [1, -1], [-1, -1]]
+    assert (scores > 0).tolist() == (rows >= 0).tolist()
+    assert index.search_tokens_batch([0, 1], [9], None)[0].shape == (1, 0)
+    assert index.search_tokens_batch([0, 1], [9], 3)[0].tolist() == [[-1, -1, -1]]
 
 
 def test_bm25_1_a_term_twice_in_the_query_counts_twice():
@@ -376,8 +432,16 @@ def test_simd_levels_give_the_same_bits():
         (lambda i: TextIndex().explain(-1, "x"), ValueError, "slot must be between 0 and"),
         (lambda i: i.search("x", 0), ValueError, "k must be at least 1, not 0"),
         (lambda i: i.search("x", -1), ValueError, "k must be at least 1, not -1"),
-        (lambda i: i.search("x", 1.5), TypeError, "k must be int, not float"),
-        (lambda i: i.search("x", True), TypeError, "k must be int, not bool"),
+        (lambda i: i.search("x", 1.5), TypeError, "k must be int or None, not float"),
+        (lambda i: i.search("x", True), TypeError, "k must be int or None, not bool"),
+        (
+            lambda i: i.search("x", allow="a"),
+            TypeError,
+            "allow must be an iterable of ids, not str",
+        ),
+        (lambda i: i.search("x", allow=3), TypeError, r"allow must be an iterable .* int \(3\)"),
+        (lambda i: i.search("x", allow=[1]), TypeError, r"an id of allow must be str, not int \(1"),
+        (lambda i: i.search_batch(["x"], allow="a"), TypeError, "allow must be an iterable of ids"),
         (lambda i: i.search(5), TypeError, "query must be str, not int"),
         (lambda i: i.search_batch("xy"), TypeError, "queries must be a sequence, not str"),
         (lambda i: i.search_batch(["x"], threads=0), ValueError, "threads must be at least 1"),

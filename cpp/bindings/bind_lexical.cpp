@@ -51,10 +51,19 @@ std::pair<Rows, Scores> to_arrays(const std::vector<Hit>& hits) {
   return {std::move(rows), std::move(scores)};
 }
 
-// rows[n, k], scores[n, k]; places without a hit have row -1 and score 0.
-std::pair<Rows, Scores> to_matrices(const std::vector<std::vector<Hit>>& lists, std::size_t k) {
+// The slots that a filter allows; nothing for no filter.
+std::optional<SlotSet> slot_set(const std::optional<std::span<const std::uint32_t>>& slots) {
+  return slots ? std::optional<SlotSet>(*slots) : std::nullopt;
+}
+std::optional<std::span<const std::uint32_t>> span_of(const std::optional<Slots>& slots) {
+  return slots ? std::optional(span_of(*slots)) : std::nullopt;
+}
+
+// rows[n, m], scores[n, m] for lists of up to m hits; places without a hit have row -1 and score 0.
+std::pair<Rows, Scores> to_matrices(const std::vector<std::vector<Hit>>& lists) {
   const auto n = static_cast<py::ssize_t>(lists.size());
-  const auto width = static_cast<py::ssize_t>(k);
+  py::ssize_t width = 0;
+  for (const auto& hits : lists) width = std::max(width, static_cast<py::ssize_t>(hits.size()));
   Rows rows({n, width});
   Scores scores({n, width});
   std::fill_n(rows.mutable_data(), rows.size(), -1);
@@ -212,20 +221,22 @@ class PyTextIndex {
   [[nodiscard]] std::pair<Rows, Scores> search(const py::object& query, std::size_t k,
                                                const std::optional<Slots>& allow) const {
     const TokenStream stream = analyse(query);
-    std::span<const std::uint32_t> allowed;
-    if (allow) allowed = span_of(*allow);
+    const auto allowed = span_of(allow);
     return to_arrays(pipeline_.with_stems([&](const Stems& stems) {
-      const std::optional<SlotSet> set = allow ? std::optional<SlotSet>(allowed) : std::nullopt;
+      const std::optional<SlotSet> set = slot_set(allowed);
       return index_.search(stream, stems, k, set ? &*set : nullptr);
     }));
   }
 
   [[nodiscard]] py::list search_many(const py::sequence& queries, std::size_t k,
-                                     std::size_t threads) const {
+                                     std::size_t threads, const std::optional<Slots>& allow) const {
     std::vector<TokenStream> streams(py::len(queries));
     for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = analyse(queries[i]);
-    const auto lists = pipeline_.with_stems(
-        [&](const Stems& stems) { return index_.search_many(streams, stems, k, threads); });
+    const auto allowed = span_of(allow);
+    const auto lists = pipeline_.with_stems([&](const Stems& stems) {
+      const std::optional<SlotSet> set = slot_set(allowed);
+      return index_.search_many(streams, stems, k, threads, set ? &*set : nullptr);
+    });
     py::list arrays;
     for (const std::vector<Hit>& hits : lists) arrays.append(py::cast(to_arrays(hits)));
     return arrays;
@@ -400,7 +411,7 @@ void register_lexical(py::module_& module) {
       .def("search", &PyTextIndex::search, py::arg("query"), py::arg("k"),
            py::arg("allow").noconvert() = py::none())
       .def("search_many", &PyTextIndex::search_many, py::arg("queries"), py::arg("k"),
-           py::arg("threads"))
+           py::arg("threads"), py::arg("allow").noconvert() = py::none())
       .def("explain", &PyTextIndex::explain, py::arg("query"), py::arg("slot"))
       .def("compact", &PyTextIndex::compact)
       .def("save", &PyTextIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"))
@@ -441,30 +452,35 @@ void register_lexical(py::module_& module) {
           py::arg("slots").noconvert())
       .def(
           "search",
-          [](const TokenIndex& index, const Slots& token_ids, std::size_t k) {
+          [](const TokenIndex& index, const Slots& token_ids, std::size_t k,
+             const std::optional<Slots>& allow) {
             const auto query = span_of(token_ids);
+            const auto allowed = span_of(allow);
             std::vector<Hit> hits;
             {
               const GilRelease release;
-              hits = index.search(query, k);
+              const std::optional<SlotSet> set = slot_set(allowed);
+              hits = index.search(query, k, set ? &*set : nullptr);
             }
             return to_arrays(hits);
           },
-          py::arg("token_ids").noconvert(), py::arg("k"))
+          py::arg("token_ids").noconvert(), py::arg("k"), py::arg("allow").noconvert() = py::none())
       .def(
           "search_many",
           [](const TokenIndex& index, const Rows& indptr, const Slots& token_ids, std::size_t k,
-             std::size_t threads) {
+             std::size_t threads, const std::optional<Slots>& allow) {
             const TokenLists queries = token_lists(indptr, token_ids);
+            const auto allowed = span_of(allow);
             std::vector<std::vector<Hit>> lists;
             {
               const GilRelease release;
-              lists = index.search_many(queries, k, threads);
+              const std::optional<SlotSet> set = slot_set(allowed);
+              lists = index.search_many(queries, k, threads, set ? &*set : nullptr);
             }
-            return to_matrices(lists, k);
+            return to_matrices(lists);
           },
           py::arg("indptr").noconvert(), py::arg("token_ids").noconvert(), py::arg("k"),
-          py::arg("threads"))
+          py::arg("threads"), py::arg("allow").noconvert() = py::none())
       .def("compact", &TokenIndex::compact, py::call_guard<GilRelease>())
       .def("save", &TokenIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"),
            py::call_guard<GilRelease>())
@@ -486,6 +502,19 @@ void register_lexical(py::module_& module) {
               views.push_back(owners.back().view());
             }
             const std::vector<std::uint32_t> rows = table.assign(views);
+            return Slots(static_cast<py::ssize_t>(rows.size()), rows.data());
+          },
+          py::arg("ids"))
+      .def(
+          "find_known",
+          [](const RowTable& table, const py::iterable& ids) {
+            std::vector<Utf8> owners;
+            std::vector<std::string_view> views;
+            for (const py::handle id : ids) {
+              owners.emplace_back(id, "an id of allow");
+              views.push_back(owners.back().view());
+            }
+            const std::vector<std::uint32_t> rows = table.find_known(views);
             return Slots(static_cast<py::ssize_t>(rows.size()), rows.data());
           },
           py::arg("ids"))

@@ -121,6 +121,20 @@ std::optional<std::uint32_t> RowTable::find(std::string_view id) const {
   return row == kNone ? std::nullopt : std::optional(row);
 }
 
+std::vector<std::uint32_t> RowTable::find_known(std::span<const std::string_view> ids) const {
+  const EpochDomain::Pin pin = epochs_.pin();
+  const Table& table = table_.get(pin);
+  std::vector<std::uint32_t> rows;
+  rows.reserve(ids.size());
+  for (const std::string_view id : ids) {
+    const std::uint32_t key = table.keys.find(id);
+    if (key == kNone) continue;
+    const std::uint32_t row = table.row_of_key[key].load(std::memory_order_acquire);
+    if (row != kNone) rows.push_back(row);
+  }
+  return rows;
+}
+
 std::vector<std::optional<std::string>> RowTable::ids(std::span<const std::int64_t> rows) const {
   const EpochDomain::Pin pin = epochs_.pin();
   const Table& table = table_.get(pin);

@@ -32,6 +32,8 @@ class RowTable {
   std::optional<std::uint32_t> remove(std::string_view id);
 
   [[nodiscard]] std::optional<std::uint32_t> find(std::string_view id) const;
+  // The rows of those ids that have one, in their order.
+  [[nodiscard]] std::vector<std::uint32_t> find_known(std::span<const std::string_view> ids) const;
 
   // The id of each row; nothing for a row that was removed.
   [[nodiscard]] std::vector<std::optional<std::string>> ids(

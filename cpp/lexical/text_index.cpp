@@ -312,8 +312,8 @@ OrNeedStems<std::vector<Hit>> TextIndex::search(const TokenStream& query, const 
 }
 
 OrNeedStems<std::vector<std::vector<Hit>>> TextIndex::search_many(
-    std::span<const TokenStream> queries, const Stems& stems, std::size_t k,
-    std::size_t threads) const {
+    std::span<const TokenStream> queries, const Stems& stems, std::size_t k, std::size_t threads,
+    const SlotSet* allow) const {
   const EpochDomain::Pin pin = epochs_.pin();
   const View& view = view_.get(pin);
   NeedStems need;
@@ -325,7 +325,7 @@ OrNeedStems<std::vector<std::vector<Hit>>> TextIndex::search_many(
   if (!need.words.empty()) return need;
   std::vector<std::vector<Hit>> hits(queries.size());
   parallel_for(queries.size(), threads, [&](std::size_t i) {
-    hits[i] = spector::search(view.bm25, pin, resolve(view, pin, queries[i], stems), k);
+    hits[i] = spector::search(view.bm25, pin, resolve(view, pin, queries[i], stems), k, allow);
   });
   return hits;
 }

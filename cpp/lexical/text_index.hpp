@@ -83,8 +83,8 @@ class TextIndex {
 
   // Many queries over one state of the index, on up to `threads` threads.
   [[nodiscard]] OrNeedStems<std::vector<std::vector<Hit>>> search_many(
-      std::span<const TokenStream> queries, const Stems& stems, std::size_t k,
-      std::size_t threads) const;
+      std::span<const TokenStream> queries, const Stems& stems, std::size_t k, std::size_t threads,
+      const SlotSet* allow) const;
 
   [[nodiscard]] OrNeedStems<std::vector<TextTermScore>> explain(const TokenStream& query,
                                                                 const Stems& stems,

@@ -143,12 +143,13 @@ std::vector<Hit> TokenIndex::search(std::span<const std::uint32_t> query, std::s
 }
 
 std::vector<std::vector<Hit>> TokenIndex::search_many(const TokenLists& queries, std::size_t k,
-                                                      std::size_t threads) const {
+                                                      std::size_t threads,
+                                                      const SlotSet* allow) const {
   const EpochDomain::Pin pin = epochs_.pin();
   const View& view = view_.get(pin);
   std::vector<std::vector<Hit>> hits(queries.size());
   parallel_for(queries.size(), threads, [&](std::size_t i) {
-    hits[i] = spector::search(view.bm25, pin, resolve(view, queries[i]), k);
+    hits[i] = spector::search(view.bm25, pin, resolve(view, queries[i]), k, allow);
   });
   return hits;
 }

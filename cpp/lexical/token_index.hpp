@@ -39,7 +39,8 @@ class TokenIndex {
   [[nodiscard]] std::vector<Hit> search(std::span<const std::uint32_t> query, std::size_t k,
                                         const SlotSet* allow = nullptr) const;
   [[nodiscard]] std::vector<std::vector<Hit>> search_many(const TokenLists& queries, std::size_t k,
-                                                          std::size_t threads) const;
+                                                          std::size_t threads,
+                                                          const SlotSet* allow = nullptr) const;
 
   void compact();
   // As in TextIndex.

@@ -3,7 +3,7 @@
 import operator
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = ["BM25Index", "Compound", "TermScore", "TextIndex", "Token", "analyze"
 Analyzer = str | Callable[[str], Sequence[str]]
 
 _MAX_SLOT = 2**32 - 2
+_ALL = 2**32  # more than any index holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +178,18 @@ def _kind(value: object) -> str:
     return f"{type(value).__name__} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
 
 
-def _check_k(k: int) -> int:
+def _check_k(k: int | None) -> int:
+    if k is None:
+        return _ALL
     try:
         if isinstance(k, bool):
             raise TypeError
         k = operator.index(k)
     except TypeError:
-        raise TypeError(f"k must be int, not {_kind(k)}") from None
+        raise TypeError(f"k must be int or None, not {_kind(k)}") from None
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
-    return min(k, 2**32)
+    return min(k, _ALL)
 
 
 def _check_number(name: str, value: float) -> float:
@@ -318,7 +321,7 @@ class TextIndex:
         return self._core.erase(_slots("slots", slots))
 
     def search(
-        self, query: str, k: int = 10, allow: ArrayLike | None = None
+        self, query: str, k: int | None = 10, allow: ArrayLike | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return slots and scores of the best `k` texts with a score above 0, best first.
 
@@ -326,8 +329,8 @@ class TextIndex:
         ----------
         query : str
             Any text; there is no query syntax.
-        k : int
-            At least 1.
+        k : int or None
+            At least 1; None for all that match.
         allow : array_like of int, optional
             Only these slots may be returned; statistics stay those of all texts (BM25-4).
         """
@@ -335,11 +338,16 @@ class TextIndex:
         return self._core.search(query, _check_k(k), allowed)
 
     def search_batch(
-        self, queries: Sequence[str], k: int = 10, threads: int = 1
+        self,
+        queries: Sequence[str],
+        k: int | None = 10,
+        threads: int = 1,
+        allow: ArrayLike | None = None,
     ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """`search` for many queries over one state of the index."""
+        """`search` for many queries over one state of the index, with one filter for all."""
+        allowed = None if allow is None else _slots("allow", allow)
         return self._core.search_many(
-            _check_list("queries", queries), _check_k(k), _check_threads(threads)
+            _check_list("queries", queries), _check_k(k), _check_threads(threads), allowed
         )
 
     def explain(self, slot: int, query: str) -> list[TermScore]:
@@ -551,26 +559,54 @@ class BM25Index:
         if self._holds == "token ids":
             raise ValueError("this index holds token ids: use search_tokens")
 
-    def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
+    def _allowed(self, allow: Iterable[str] | None) -> NDArray[np.uint32] | None:
+        if allow is None:
+            return None
+        if isinstance(allow, (str, bytes)) or not isinstance(allow, Iterable):
+            raise TypeError(f"allow must be an iterable of ids, not {_kind(allow)}")
+        return self._rows.find_known(allow)
+
+    def search(
+        self, query: str, k: int | None = 10, allow: Iterable[str] | None = None
+    ) -> list[tuple[str, float]]:
         """Return (id, score) of the best `k` documents with a score above 0, best first.
 
         Equal scores are in the order of first insertion (GEN-4). No text raises: there is no
         query syntax.
+
+        Parameters
+        ----------
+        query : str
+        k : int or None
+            At least 1; None for all that match.
+        allow : iterable of str, optional
+            Only documents with these ids may be returned: the best `k` of them, with the scores
+            they have without a filter (BM25-4). Ids that no document has are ignored, as one may
+            have been removed since the filter was made. Each call looks every id up once.
         """
         self._check_text_query()
-        return self._named(self._texts.search(query, k))
+        return self._named(self._texts.search(query, k, self._allowed(allow)))
 
     def search_batch(
-        self, queries: Sequence[str], k: int = 10, threads: int = 1
+        self,
+        queries: Sequence[str],
+        k: int | None = 10,
+        threads: int = 1,
+        allow: Iterable[str] | None = None,
     ) -> list[list[tuple[str, float]]]:
-        """`search` for many queries over one state of the index, on up to `threads` threads."""
+        """`search` for many queries over one state of the index, on up to `threads` threads.
+
+        `allow` holds for all of them.
+        """
         self._check_text_query()
-        return [self._named(hits) for hits in self._texts.search_batch(queries, k, threads)]
+        allowed = self._allowed(allow)
+        found = self._texts.search_batch(queries, k, threads, allowed)
+        return [self._named(hits) for hits in found]
 
     def search_tokens(
-        self, token_ids: ArrayLike, k: int = 10
+        self, token_ids: ArrayLike, k: int | None = 10, allow: Iterable[str] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Search an index of token ids.
+        """Search an index of token ids; `k` and `allow` as in `search`.
 
         Returns
         -------
@@ -579,17 +615,25 @@ class BM25Index:
         scores : ndarray of float32, shape (n,)
         """
         self._check_token_query()
-        return self._tokens.search(_integers("token_ids", token_ids, np.uint32), _check_k(k))
+        return self._tokens.search(
+            _integers("token_ids", token_ids, np.uint32), _check_k(k), self._allowed(allow)
+        )
 
     def search_tokens_batch(
-        self, indptr: ArrayLike, token_ids: ArrayLike, k: int = 10, threads: int = 1
+        self,
+        indptr: ArrayLike,
+        token_ids: ArrayLike,
+        k: int | None = 10,
+        threads: int = 1,
+        allow: Iterable[str] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """`search_tokens` for many queries in CSR form.
 
         Returns
         -------
         rows : ndarray of int64, shape (n_queries, k)
-            -1 where a query has fewer than k hits.
+            -1 where a query has fewer than k hits. If `k` is None, the width is the number of hits
+            of the query that has the most.
         scores : ndarray of float32, shape (n_queries, k)
             0 where there is no hit.
         """
@@ -597,12 +641,12 @@ class BM25Index:
         ends = _integers("indptr", indptr, np.int64)
         tokens = _integers("token_ids", token_ids, np.uint32)
         self._check_indptr(ends, len(tokens))
-        k = _check_k(k)
-        width = min(k, max(1, len(self)))
-        rows, scores = self._tokens.search_many(ends, tokens, width, _check_threads(threads))
-        if width == k:
+        rows, scores = self._tokens.search_many(
+            ends, tokens, _check_k(k), _check_threads(threads), self._allowed(allow)
+        )
+        if k is None or rows.shape[1] == k:
             return rows, scores
-        padded = ((0, 0), (0, k - width))
+        padded = ((0, 0), (0, k - rows.shape[1]))
         return np.pad(rows, padded, constant_values=-1), np.pad(scores, padded)
 
     def _check_token_query(self) -> None:
