@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spector import _core
+from spector import _core, arguments
 from spector.errors import ConfigurationError, SpectorError, UnknownMemoryError, VersionError
 
 __all__ = ["BM25Index", "Compound", "TermScore", "TextIndex", "Token", "analyze"]
 
 Analyzer = str | Callable[[str], Sequence[str]]
 
-_MAX_SLOT = 2**32 - 2
 _ALL = 2**32  # more than any index holds
 
 
@@ -101,7 +100,7 @@ class _Stemmer:
         import Stemmer
 
         if not isinstance(language, str):
-            raise TypeError(f"language must be str or None, not {_kind(language)}")
+            raise TypeError(f"language must be str or None, not {arguments.kind(language)}")
         known = Stemmer.algorithms()
         if language not in known:
             raise ValueError(
@@ -155,7 +154,7 @@ def analyze(text: str, analyzer: str = "code", language: str | None = "english")
     getUserName ['getusername', 'getusernam', 'get', 'user', 'name']
     """
     if not isinstance(analyzer, str):
-        raise TypeError(f"analyzer must be str, not {_kind(analyzer)}")
+        raise TypeError(f"analyzer must be str, not {arguments.kind(analyzer)}")
     stemmer = _stemmer(analyzer, language)
     found = _core.analyze(analyzer, text)
     words = sorted({token for *_, tokens in found for token, _, word, _ in tokens if word})
@@ -172,12 +171,6 @@ def analyze(text: str, analyzer: str = "code", language: str | None = "english")
     return compounds
 
 
-def _kind(value: object) -> str:
-    """What came, for a message: the type and the beginning of the value."""
-    shown = ascii(value)
-    return f"{type(value).__name__} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
-
-
 def _check_k(k: int | None) -> int:
     if k is None:
         return _ALL
@@ -186,33 +179,24 @@ def _check_k(k: int | None) -> int:
             raise TypeError
         k = operator.index(k)
     except TypeError:
-        raise TypeError(f"k must be int or None, not {_kind(k)}") from None
+        raise TypeError(f"k must be int or None, not {arguments.kind(k)}") from None
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     return min(k, _ALL)
-
-
-def _check_number(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-        raise TypeError(f"{name} must be a number, not {_kind(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} is out of the range of a float: {_kind(value)}") from None
 
 
 def _check_analyzer(analyzer: Analyzer) -> Analyzer:
     if not isinstance(analyzer, str) and not callable(analyzer):
         raise TypeError(
             "analyzer must be 'code', 'standard', 'whitespace' or a callable, "
-            f"not {_kind(analyzer)}"
+            f"not {arguments.kind(analyzer)}"
         )
     return analyzer
 
 
 def _check_threads(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int):
-        raise TypeError(f"threads must be int, not {_kind(threads)}")
+        raise TypeError(f"threads must be int, not {arguments.kind(threads)}")
     if threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     return min(threads, 256)
@@ -221,34 +205,8 @@ def _check_threads(threads: int) -> int:
 def _check_list(name: str, value: Sequence[Any]) -> Sequence[Any]:
     # A str is a sequence of str: a single text by mistake would become a batch of letters.
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise TypeError(f"{name} must be a sequence, not {_kind(value)}")
+        raise TypeError(f"{name} must be a sequence, not {arguments.kind(value)}")
     return value
-
-
-def _integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArray[Any]:
-    """A one-dimensional array of integers in the range of `dtype`, without a copy if it is one."""
-    array = np.asarray(value)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have 1 dimension, not {array.ndim}")
-    if array.dtype == dtype and array.flags.c_contiguous:
-        return array
-    if array.size == 0:
-        return np.empty(0, dtype)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    if int(array.min()) < low or int(array.max()) > high:
-        raise ValueError(
-            f"{name} must be between {low} and {high}, but holds {array.min()} to {array.max()}"
-        )
-    return np.ascontiguousarray(array, dtype)
-
-
-def _slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
-    slots = _integers(name, value, np.uint32)
-    if slots.size and int(slots.max()) > _MAX_SLOT:
-        raise ValueError(f"{name} must be at most {_MAX_SLOT}, but holds {slots.max()}")
-    return slots
 
 
 class TextIndex:
@@ -281,8 +239,8 @@ class TextIndex:
         self._language = language
         stemmer = _stemmer(analyzer, language)
         self._core = _core.TextIndex(
-            _check_number("k1", k1),
-            _check_number("b", b),
+            arguments.number("k1", k1),
+            arguments.number("b", b),
             analyzer,
             stemmer,
             _uses_stop_words(language),
@@ -314,11 +272,11 @@ class TextIndex:
             raise prepared.error
         if prepared.refusal is not None:
             raise TypeError(prepared.refusal)
-        self._core.put(_slots("slots", slots), prepared)
+        self._core.put(arguments.slots("slots", slots), prepared)
 
     def erase(self, slots: ArrayLike) -> int:
         """Remove slots; return how many of them existed."""
-        return self._core.erase(_slots("slots", slots))
+        return self._core.erase(arguments.slots("slots", slots))
 
     def search(
         self, query: str, k: int | None = 10, allow: ArrayLike | None = None
@@ -334,7 +292,7 @@ class TextIndex:
         allow : array_like of int, optional
             Only these slots may be returned; statistics stay those of all texts (BM25-4).
         """
-        allowed = None if allow is None else _slots("allow", allow)
+        allowed = None if allow is None else arguments.slots("allow", allow)
         return self._core.search(query, _check_k(k), allowed)
 
     def search_batch(
@@ -345,14 +303,14 @@ class TextIndex:
         allow: ArrayLike | None = None,
     ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """`search` for many queries over one state of the index, with one filter for all."""
-        allowed = None if allow is None else _slots("allow", allow)
+        allowed = None if allow is None else arguments.slots("allow", allow)
         return self._core.search_many(
             _check_list("queries", queries), _check_k(k), _check_threads(threads), allowed
         )
 
     def explain(self, slot: int, query: str) -> list[TermScore]:
         """Terms of the query that the text has; their contributions add up to its score."""
-        (number,) = _slots("slot", [slot]).tolist()
+        (number,) = arguments.slots("slot", [slot]).tolist()
         return [TermScore(*term) for term in self._core.explain(query, number)]
 
     def stats(self) -> dict[str, Any]:
@@ -375,7 +333,9 @@ class TextIndex:
         return self._core.size()
 
     def __contains__(self, slot: object) -> bool:
-        return isinstance(slot, int) and 0 <= slot <= _MAX_SLOT and self._core.contains(slot)
+        return (
+            isinstance(slot, int) and 0 <= slot <= arguments.MAX_SLOT and self._core.contains(slot)
+        )
 
 
 class BM25Index:
@@ -487,7 +447,7 @@ class BM25Index:
         """How many ids are good, counted from the front, and what is wrong with the next."""
         for position, id in enumerate(ids):
             if not isinstance(id, str):
-                return position, TypeError(f"id must be str, not {_kind(id)}")
+                return position, TypeError(f"id must be str, not {arguments.kind(id)}")
             if not id:
                 return position, ValueError("id must be a non-empty str, not ''")
             if not id.isascii() and any("\ud800" <= c <= "\udfff" for c in id):
@@ -509,8 +469,8 @@ class BM25Index:
         good, error = self._check_ids(ids)
         if error is not None:
             raise type(error)(f"document {good}: {error}")
-        ends = _integers("indptr", indptr, np.int64)
-        tokens = _integers("token_ids", token_ids, np.uint32)
+        ends = arguments.integers("indptr", indptr, np.int64)
+        tokens = arguments.integers("token_ids", token_ids, np.uint32)
         if len(ends) != len(ids) + 1:
             raise ValueError(f"indptr must have {len(ids) + 1} entries for {len(ids)} ids, "
                              f"not {len(ends)}")  # fmt: skip
@@ -563,7 +523,7 @@ class BM25Index:
         if allow is None:
             return None
         if isinstance(allow, (str, bytes)) or not isinstance(allow, Iterable):
-            raise TypeError(f"allow must be an iterable of ids, not {_kind(allow)}")
+            raise TypeError(f"allow must be an iterable of ids, not {arguments.kind(allow)}")
         return self._rows.find_known(allow)
 
     def search(
@@ -616,7 +576,7 @@ class BM25Index:
         """
         self._check_token_query()
         return self._tokens.search(
-            _integers("token_ids", token_ids, np.uint32), _check_k(k), self._allowed(allow)
+            arguments.integers("token_ids", token_ids, np.uint32), _check_k(k), self._allowed(allow)
         )
 
     def search_tokens_batch(
@@ -638,8 +598,8 @@ class BM25Index:
             0 where there is no hit.
         """
         self._check_token_query()
-        ends = _integers("indptr", indptr, np.int64)
-        tokens = _integers("token_ids", token_ids, np.uint32)
+        ends = arguments.integers("indptr", indptr, np.int64)
+        tokens = arguments.integers("token_ids", token_ids, np.uint32)
         self._check_indptr(ends, len(tokens))
         rows, scores = self._tokens.search_many(
             ends, tokens, _check_k(k), _check_threads(threads), self._allowed(allow)

@@ -1,0 +1,41 @@
+// numpy arrays in and out of the core.
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace spector::bindings {
+
+template <class T>
+using Array = pybind11::array_t<T, pybind11::array::c_style>;
+
+// Valid as long as the array. Arguments of this type are bound with noconvert(): Python has made
+// them what they must be.
+template <class T>
+std::span<const T> span_of(const Array<T>& array) {
+  if (array.ndim() != 1) {
+    throw std::invalid_argument("expected a 1-dimensional array, not one of " +
+                                std::to_string(array.ndim()) + " dimensions");
+  }
+  return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+template <class T>
+Array<T> to_array(std::span<const T> values) {
+  Array<T> array(static_cast<pybind11::ssize_t>(values.size()));
+  std::copy(values.begin(), values.end(), array.mutable_data());
+  return array;
+}
+template <class T>
+Array<T> to_array(const std::vector<T>& values) {
+  return to_array(std::span<const T>(values));
+}
+
+}  // namespace spector::bindings

@@ -1,0 +1,91 @@
+"""Checks of arguments: what is wrong names the argument, what came, and what is allowed."""
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MAX_SLOT = 2**32 - 2
+
+
+def kind(value: object) -> str:
+    """What came, for a message: the type and the beginning of the value."""
+    shown = ascii(value)
+    return f"{type(value).__name__} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
+
+
+def number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise TypeError(f"{name} must be a number, not {kind(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is out of the range of a float: {kind(value)}") from None
+
+
+def whole(name: str, value: int, low: int, high: int) -> int:
+    """An int in [low, high]."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be int, not {kind(value)}") from None
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in [{low}, {high}], not {value}")
+    return value
+
+
+def real(name: str, value: float, low: float, high: float) -> float:
+    """A finite float in [low, high]."""
+    value = number(name, value)
+    if not low <= value <= high:  # NaN is in no range
+        raise ValueError(f"{name} must be in [{low:g}, {high:g}], not {value}")
+    return value
+
+
+def integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    """A one-dimensional array of integers in the range of `dtype`, without a copy if it is one."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have 1 dimension, not {array.ndim}")
+    if array.dtype == dtype and array.flags.c_contiguous:
+        return array
+    if array.size == 0:
+        return np.empty(0, dtype)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    if int(array.min()) < low or int(array.max()) > high:
+        raise ValueError(
+            f"{name} must be between {low} and {high}, but holds {array.min()} to {array.max()}"
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
+    array = integers(name, value, np.uint32)
+    if array.size and int(array.max()) > MAX_SLOT:
+        raise ValueError(f"{name} must be at most {MAX_SLOT}, but holds {array.max()}")
+    return array
+
+
+def reals(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.float32]:
+    """A one-dimensional float32 array of numbers in [low, high]."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have 1 dimension, not {array.ndim}")
+    if array.size == 0:
+        return np.empty(0, np.float32)
+    if array.dtype == np.bool_ or not np.issubdtype(array.dtype, np.number):
+        raise TypeError(f"{name} must hold numbers, not {array.dtype}")
+    if np.issubdtype(array.dtype, np.complexfloating):
+        raise TypeError(f"{name} must hold real numbers, not {array.dtype}")
+    ok = (array >= low) & (array <= high)
+    if not ok.all():
+        place = int(np.argmin(ok))
+        raise ValueError(
+            f"{name} must be in [{low:g}, {high:g}], but {name}[{place}] is {array[place]}"
+        )
+    return np.ascontiguousarray(array, np.float32)
