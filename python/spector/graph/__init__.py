@@ -1,0 +1,27 @@
+"""The cognitive graph (specification, section D): each layer is a store that works alone.
+
+Memories are u32 *slots* and entities u32 *ids*, numpy arrays in and out; a single number is taken
+as an array of one. Any thread may call any method: reads take no lock and see whole changes or
+none, writers take turns. All methods give up the GIL for their work.
+"""
+
+from typing import Any
+
+__all__: list[str] = []
+
+# Where each name is, imported on first use.
+_LAZY: dict[str, str] = {}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'spector.graph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
