@@ -1,0 +1,1 @@
+"""The cognitive graph's stores measured: see `python -m bench.graph --help`."""
