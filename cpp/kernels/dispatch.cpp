@@ -35,9 +35,19 @@ std::size_t collect_at_least(const float* sums, std::size_t count, float thresho
 }
 
 template <class Arch>
+DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::size_t count,
+                          const DecayRule& rule, float* out) noexcept {
+  return DecayWeights{}(Arch{}, weights, meta, count, rule, out);
+}
+
+template <class Arch>
 constexpr Table table(const char* name) {
-  return {name, bm25_accumulate<Arch>, bm25_accumulate_window<Arch>, take_at_least<Arch>,
-          collect_at_least<Arch>};
+  return {name,
+          bm25_accumulate<Arch>,
+          bm25_accumulate_window<Arch>,
+          take_at_least<Arch>,
+          collect_at_least<Arch>,
+          decay_weights<Arch>};
 }
 
 template <class Arch>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/bm25.hpp"
+#include "kernels/graph.hpp"
 
 namespace spector::kernels {
 
@@ -19,6 +20,8 @@ struct Table {
                                std::uint16_t* indices) noexcept;
   std::size_t (*collect_at_least)(const float* sums, std::size_t count, float threshold,
                                   std::uint32_t* indices) noexcept;
+  DecayCounts (*decay_weights)(const float* weights, const std::uint32_t* meta, std::size_t count,
+                               const DecayRule& rule, float* out) noexcept;
 };
 
 [[nodiscard]] const Table& active() noexcept;

@@ -1,6 +1,7 @@
 // Compiled once per instruction set with SPECTOR_ARCH naming it. It includes kernels and nothing
 // else: a shared inline function built here with AVX could be the copy the linker keeps for all.
 #include "kernels/bm25.inl"
+#include "kernels/graph.inl"
 
 namespace spector::kernels {
 
@@ -14,5 +15,7 @@ template std::size_t TakeAtLeast::operator()<A>(A, std::uint16_t*, std::size_t, 
                                                 std::uint16_t*) const noexcept;
 template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t, float,
                                                    std::uint32_t*) const noexcept;
+template DecayCounts DecayWeights::operator()<A>(A, const float*, const std::uint32_t*, std::size_t,
+                                                 const DecayRule&, float*) const noexcept;
 
 }  // namespace spector::kernels

@@ -43,9 +43,33 @@ std::size_t collect_at_least(const float* sums, std::size_t count, float thresho
   return found;
 }
 
+DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::size_t count,
+                          const DecayRule& rule, float* out) noexcept {
+  DecayCounts counts{0, 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    const float before = weights[i] < 0 ? -weights[i] : weights[i];
+    const float factor = rule.factors == nullptr ? rule.factor : rule.factors[i];
+    const float after = before * factor;
+    const std::uint32_t bridge = (meta[i] >> 16) & 0xff;
+    const std::uint32_t age = (rule.cycle - meta[i]) & 0xffff;
+    if (!(after < rule.floor)) {
+      out[i] = after;
+    } else if (before == 0) {
+      out[i] = 0;
+    } else if (bridge >= rule.bridge && age < rule.max_age) {
+      out[i] = -rule.floor;
+      ++counts.floored;
+    } else {
+      out[i] = 0;
+      ++counts.removed;
+    }
+  }
+  return counts;
+}
+
 }  // namespace
 
-const Table kScalar{"scalar", bm25_accumulate, bm25_accumulate_window, take_at_least,
-                    collect_at_least};
+const Table kScalar{"scalar",      bm25_accumulate,  bm25_accumulate_window,
+                    take_at_least, collect_at_least, decay_weights};
 
 }  // namespace spector::kernels
