@@ -1,6 +1,8 @@
 """Checks of arguments: what is wrong names the argument, what came, and what is allowed."""
 
 import operator
+import unicodedata
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -89,3 +91,29 @@ def reals(name: str, value: ArrayLike, low: float, high: float) -> NDArray[np.fl
             f"{name} must be in [{low:g}, {high:g}], but {name}[{place}] is {array[place]}"
         )
     return np.ascontiguousarray(array, np.float32)
+
+
+def fold(text: str) -> str:
+    """The folded form: NFKC, full casefold, trimmed, each run of whitespace one space (GEN-6)."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
+
+
+def tag(name: str, value: str) -> str:
+    """A folded tag."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be str, not {kind(value)}")
+    folded = fold(value)
+    if not folded:
+        raise ValueError(f"{name} must not be empty, got {kind(value)}")
+    return folded
+
+
+def tags(name: str, value: Iterable[str]) -> list[str]:
+    """Folded tags without duplicates, in the order given; those of a set in their own."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be an iterable of str, not {kind(value)}")
+    folded = dict.fromkeys(tag(f"each of {name}", one) for one in value)
+    return sorted(folded) if isinstance(value, Set) else list(folded)

@@ -12,12 +12,13 @@ import operator
 import os
 import re
 import reprlib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from spector.arguments import fold
 
 MEMORY_TYPES: Final = ("working", "episodic", "semantic", "procedural")
 TAG_MATCHES: Final = ("all", "any")
@@ -185,14 +186,6 @@ def check_keys(name: str, value: object, known: Sequence[str]) -> Mapping[str, A
                 f" (known: {', '.join(known)})"
             )
     return value
-
-
-def fold(text: str) -> str:
-    """The folded form: NFKC, full casefold, trimmed, each run of whitespace one space."""
-    if text.isascii():
-        return " ".join(text.lower().split())
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
 @lru_cache(maxsize=4096)
