@@ -47,12 +47,30 @@ struct Bm25AccumulateWindow {
                   float* sums) const noexcept;
 };
 
-// Writes the indices i < count (a multiple of 32) with sums[i] >= threshold (> 0), ascending, and
-// sets all sums to 0; returns how many. `indices` has room for `count`.
+// Writes the indices i < count (a multiple of 32) with sums[i] >= threshold (> 0), ascending, with
+// their sums, and sets all sums to 0; returns how many. Both outputs have room for `count`.
 struct TakeAtLeast {
   template <class Arch>
   std::size_t operator()(Arch, std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
-                         std::uint16_t* indices) const noexcept;
+                         std::uint16_t* indices, std::uint16_t* values) const noexcept;
+};
+
+// Writes the indices i < count with bounds[i] >= threshold, ascending; returns how many. `indices`
+// has room for `count`, which is at most kWindow.
+struct CollectBounds {
+  template <class Arch>
+  std::size_t operator()(Arch, const std::uint8_t* bounds, std::size_t count,
+                         std::uint8_t threshold, std::uint16_t* indices) const noexcept;
+};
+
+// Looks for each of `wanted` in `offsets`, both ascending without repetition. For each that is
+// there, in order, writes its index in `wanted` and its index in `offsets`; returns how many. Both
+// outputs have room for `n_wanted`.
+struct FindOffsets {
+  template <class Arch>
+  std::size_t operator()(Arch, const std::uint16_t* offsets, std::size_t count,
+                         const std::uint16_t* wanted, std::size_t n_wanted,
+                         std::uint16_t* in_wanted, std::uint16_t* in_offsets) const noexcept;
 };
 
 // Writes the indices i < count (a multiple of 16) with sums[i] >= threshold, ascending; returns how

@@ -24,8 +24,21 @@ void bm25_accumulate_window(const Bm25WindowPostings& postings, const std::uint3
 
 template <class Arch>
 std::size_t take_at_least(std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
-                          std::uint16_t* indices) noexcept {
-  return TakeAtLeast{}(Arch{}, sums, count, threshold, indices);
+                          std::uint16_t* indices, std::uint16_t* values) noexcept {
+  return TakeAtLeast{}(Arch{}, sums, count, threshold, indices, values);
+}
+
+template <class Arch>
+std::size_t collect_bounds(const std::uint8_t* bounds, std::size_t count, std::uint8_t threshold,
+                           std::uint16_t* indices) noexcept {
+  return CollectBounds{}(Arch{}, bounds, count, threshold, indices);
+}
+
+template <class Arch>
+std::size_t find_offsets(const std::uint16_t* offsets, std::size_t count,
+                         const std::uint16_t* wanted, std::size_t n_wanted,
+                         std::uint16_t* in_wanted, std::uint16_t* in_offsets) noexcept {
+  return FindOffsets{}(Arch{}, offsets, count, wanted, n_wanted, in_wanted, in_offsets);
 }
 
 template <class Arch>
@@ -46,6 +59,8 @@ constexpr Table table(const char* name) {
           bm25_accumulate<Arch>,
           bm25_accumulate_window<Arch>,
           take_at_least<Arch>,
+          collect_bounds<Arch>,
+          find_offsets<Arch>,
           collect_at_least<Arch>,
           decay_weights<Arch>};
 }

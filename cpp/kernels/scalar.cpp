@@ -25,11 +25,36 @@ void bm25_accumulate_window(const Bm25WindowPostings& postings, const std::uint3
 }
 
 std::size_t take_at_least(std::uint16_t* sums, std::size_t count, std::uint16_t threshold,
-                          std::uint16_t* indices) noexcept {
+                          std::uint16_t* indices, std::uint16_t* values) noexcept {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (sums[i] >= threshold) indices[found++] = static_cast<std::uint16_t>(i);
+    if (sums[i] >= threshold) {
+      indices[found] = static_cast<std::uint16_t>(i);
+      values[found++] = sums[i];
+    }
     sums[i] = 0;
+  }
+  return found;
+}
+
+std::size_t collect_bounds(const std::uint8_t* bounds, std::size_t count, std::uint8_t threshold,
+                           std::uint16_t* indices) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (bounds[i] >= threshold) indices[found++] = static_cast<std::uint16_t>(i);
+  }
+  return found;
+}
+
+std::size_t find_offsets(const std::uint16_t* offsets, std::size_t count,
+                         const std::uint16_t* wanted, std::size_t n_wanted,
+                         std::uint16_t* in_wanted, std::uint16_t* in_offsets) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = 0, at = 0; i < n_wanted; ++i) {
+    while (at < count && offsets[at] < wanted[i]) ++at;
+    if (at == count || offsets[at] != wanted[i]) continue;
+    in_wanted[found] = static_cast<std::uint16_t>(i);
+    in_offsets[found++] = static_cast<std::uint16_t>(at);
   }
   return found;
 }
@@ -69,7 +94,7 @@ DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::
 
 }  // namespace
 
-const Table kScalar{"scalar",      bm25_accumulate,  bm25_accumulate_window,
-                    take_at_least, collect_at_least, decay_weights};
+const Table kScalar{"scalar",       bm25_accumulate, bm25_accumulate_window, take_at_least,
+                    collect_bounds, find_offsets,    collect_at_least,       decay_weights};
 
 }  // namespace spector::kernels

@@ -6,14 +6,17 @@
 //  - exact: the contributions themselves are summed for all postings of the window, and the sums
 //    that reach the threshold (the k-th best score so far) become hits;
 //  - bounded: upper bounds of the contributions are summed as 16-bit integers, which is much
-//    faster, and only rows whose bound reaches the threshold are scored, posting by posting. A
-//    window whose highest possible sum is below the threshold is skipped.
+//    faster, and only rows whose bound reaches the threshold are scored. Lists that cannot reach
+//    the threshold together are not summed: in them only the rows are looked up that others leave
+//    over. A window whose highest possible sum is below the threshold is skipped.
 //
-// Both give the same hits with the same bits. Bounded needs a threshold worth having and pays for
-// small k only; without one, windows are exact until there is one.
+// Both give the same hits with the same bits. Exact pays where k is not small beside the number of
+// postings.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "kernels/dispatch.hpp"
@@ -24,29 +27,26 @@ namespace {
 
 using kernels::kWindow;
 
-// Above this k the bounds let too many rows through.
-constexpr std::size_t kMostBounded = 200;
-
-// Better first: higher score, then lower slot (GEN-4).
-bool better(const Hit& a, const Hit& b) noexcept {
-  return a.score != b.score ? a.score > b.score : a.slot < b.slot;
-}
-
 // Keeps the best k of the hits offered: a buffer that is cut to k when full, which also gives the
-// score that later hits must reach.
+// score that later hits must reach. A hit is one number whose order is that of hits: higher score,
+// then lower slot (GEN-4); scores are positive, and the bits of positive floats order as they do.
 class TopK {
  public:
   explicit TopK(std::size_t k) : k_(k), limit_(k + std::max<std::size_t>(k, 16)) {}
 
   // Hits below this score cannot enter; equal ones can, by their slot.
-  [[nodiscard]] float threshold() const noexcept { return threshold_; }
-  [[nodiscard]] bool has_threshold() const noexcept { return threshold_ > kLowest; }
+  [[nodiscard]] float threshold() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(lowest_ >> 32));
+  }
 
   // The caller knows k documents that score at least this much.
-  void raise(float threshold) noexcept { threshold_ = std::max(threshold_, threshold); }
+  void raise(float threshold) noexcept {
+    if (threshold > 0) lowest_ = std::max(lowest_, key(threshold, ~0U));
+  }
 
-  void offer(const Hit& hit) {
-    if (hit.score < threshold_) return;
+  void offer(float score, std::uint32_t slot) {
+    const std::uint64_t hit = key(score, slot);
+    if (hit < lowest_) return;
     hits_.push_back(hit);
     if (hits_.size() >= limit_) cut();
   }
@@ -55,24 +55,32 @@ class TopK {
   void cut() {
     if (hits_.size() < k_) return;
     const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(hits_.begin(), last, hits_.end(), better);
-    raise(last->score);
+    std::nth_element(hits_.begin(), last, hits_.end(), std::greater<>());
+    lowest_ = std::max(lowest_, *last);
     hits_.resize(k_);
   }
 
   [[nodiscard]] std::vector<Hit> take() {
     cut();
-    std::sort(hits_.begin(), hits_.end(), better);
-    return std::move(hits_);
+    std::sort(hits_.begin(), hits_.end(), std::greater<>());
+    std::vector<Hit> best;
+    best.reserve(hits_.size());
+    for (const std::uint64_t hit : hits_) {
+      best.push_back({std::bit_cast<float>(static_cast<std::uint32_t>(hit >> 32)),
+                      ~static_cast<std::uint32_t>(hit)});
+    }
+    return best;
   }
 
  private:
-  static constexpr float kLowest = std::numeric_limits<float>::denorm_min();
+  static std::uint64_t key(float score, std::uint32_t slot) noexcept {
+    return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
+  }
 
   std::size_t k_;
   std::size_t limit_;
-  std::vector<Hit> hits_;
-  float threshold_ = kLowest;  // only score > 0 (BM25-6)
+  std::vector<std::uint64_t> hits_;
+  std::uint64_t lowest_ = key(std::numeric_limits<float>::denorm_min(), ~0U);  // > 0 (BM25-6)
 };
 
 // A query term under the statistics of the state.
@@ -177,80 +185,116 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
   return sure * 0.9999F;  // more than the rounding of all the floats involved
 }
 
+// A posting of a row whose score is wanted.
+struct Match {
+  std::uint32_t found;    // the row's place in Scratch::found
+  std::uint32_t posting;  // of the list
+  std::uint32_t list;
+};
+
+// Room for the work of one search.
+struct Scratch {
+  // Of one window.
+  alignas(64) std::array<std::uint16_t, kWindow> sums{};  // zeros between uses
+  alignas(64) std::array<float, kWindow> scores;
+  std::array<std::uint16_t, kWindow> rows;    // of candidates, in the window
+  std::array<std::uint16_t, kWindow> bounds;  // of candidates
+  std::array<std::uint16_t, kWindow> in_rows;
+  std::array<std::uint16_t, kWindow> in_list;
+  std::array<std::uint32_t, kWindow> reached;
+  // Of one segment.
+  std::vector<std::array<std::uint16_t, 256>> tables;
+  std::vector<std::uint16_t> offsets;  // of terms of few rows, as terms of many have them
+  std::vector<std::uint32_t> starts;
+  std::vector<std::uint8_t> maxima;
+  std::vector<std::uint32_t> highest;  // sums of bounds by window
+  std::vector<std::uint32_t> found;    // rows to be scored
+  std::vector<float> scores_found;
+  std::vector<Match> matches;
+};
+
 // One segment's part of a search.
 class SegmentSearch {
  public:
   SegmentSearch(const Bm25State& state, const Segment& segment, std::span<const Term> terms,
-                LengthNorm norm, const SlotSet* allow, TopK& top)
-      : state_(state), segment_(segment), norm_(norm), allow_(allow), top_(top) {
-    const auto factor = static_cast<float>(segment.bound_factor(average_length(state)));
-    float highest = 0;
+                LengthNorm norm, const SlotSet* allow, Scratch& scratch, TopK& top)
+      : state_(state), segment_(segment), norm_(norm), allow_(allow), scratch_(scratch), top_(top) {
     for (const Term& term : terms) {
       const std::uint32_t place = segment.place(term.number);
       if (place == Segment::kNone) continue;
-      terms_.push_back({.kept = &segment.term(place), .weight = term.weight});
-      highest += term.weight;
+      lists_.push_back({.kept = &segment.term(place), .weight = term.weight});
+      n_postings_ += segment.term(place).count;
     }
-    factor_ = factor;
-    // Sums of bounds, each rounded up, must stay within 16 bits.
-    scale_ = (65535.0F - static_cast<float>(terms_.size()) - 1.0F) / (highest * factor);
-    can_bound_ = terms_.size() <= 256;
   }
 
   void run(std::size_t k) {
-    if (terms_.empty()) return;
-    const bool bounded = can_bound_ && k <= kMostBounded;
+    if (lists_.empty()) return;
+    add_windows();
+    const bool keep = k > kMostAtOnce;
+    if (lists_.size() > 256 || (keep && k * lists_.size() * kRowCost > n_postings_)) {
+      for (std::uint32_t window = 0; window < segment_.n_windows(); ++window) exact_window(window);
+      return;
+    }
+    make_tables();
+    std::uint32_t threshold = 0;
     for (std::uint32_t window = 0; window < segment_.n_windows(); ++window) {
-      if (bounded && !top_.has_threshold()) top_.cut();
-      if (bounded && top_.has_threshold()) {
-        bound_window(window);
-      } else {
-        exact_window(window);
+      if (threshold != bound_threshold()) {
+        threshold = bound_threshold();
+        divide(threshold);
       }
+      if (scratch_.highest[window] < threshold) continue;
+      const std::size_t found = candidates(window, threshold);
+      if (found == 0) continue;
+      if (keep) {
+        keep_candidates(window, found, k);
+      } else {
+        find_postings(window, found);
+        if (scratch_.found.size() < kBatch) continue;
+        score_found();
+        top_.cut();
+      }
+    }
+    if (keep) {
+      score_kept();
+    } else {
+      score_found();
+      top_.cut();
     }
   }
 
   // Scores single rows: for filters that let few through.
   void score_rows(std::span<const std::uint32_t> slots) {
-    if (terms_.empty()) return;
+    if (lists_.empty()) return;
     for (const std::uint32_t slot : slots) {
       const std::uint32_t row = segment_.find(slot);
       if (row == Segment::kNone || !segment_.alive(row, state_.number)) continue;
       const float score = score_of(row);
-      if (score > 0) top_.offer({score, slot});
+      if (score > 0) top_.offer(score, slot);
     }
   }
 
  private:
-  struct Cursor {
+  // A query term's postings here, window w in [starts[w], starts[w + 1]).
+  struct List {
     const Segment::Term* kept;
     float weight;
-    std::uint32_t position = 0;  // of a term of few rows
-    std::uint32_t begin = 0;     // its postings in the present window
-    std::uint32_t end = 0;
+    const std::uint32_t* starts = nullptr;
+    const std::uint16_t* offsets = nullptr;
+    const std::uint8_t* bounds = nullptr;
+    const std::uint8_t* maxima = nullptr;
+    const std::uint16_t* table = nullptr;  // bound to integer
+    std::uint32_t highest = 0;             // of all bounds, as integer
   };
 
-  // Sets begin and end of the cursor for a window.
-  void enter(Cursor& cursor, std::uint32_t window) const noexcept {
-    const Segment::Term& term = *cursor.kept;
-    if (term.windows != Segment::kNone) {
-      const std::uint32_t* starts = segment_.window_starts(term) + window;
-      cursor.begin = starts[0];
-      cursor.end = starts[1];
-      return;
-    }
-    const std::uint32_t* rows = segment_.sparse_rows(term);
-    const std::uint64_t last = (std::uint64_t{window} + 1) * kWindow;
-    while (cursor.position < term.count && rows[cursor.position] / kWindow < window) {
-      ++cursor.position;
-    }
-    cursor.begin = cursor.position;
-    while (cursor.position < term.count && rows[cursor.position] < last) ++cursor.position;
-    cursor.end = cursor.position;
-  }
+  struct Kept {
+    std::uint32_t row;
+    std::uint16_t bound;
+  };
 
+  // Rows of the window, a multiple of 32.
   [[nodiscard]] std::size_t width(std::uint32_t window) const noexcept {
-    return std::min<std::size_t>(kWindow, segment_.n_rows() - std::size_t{window} * kWindow);
+    const std::size_t rows = segment_.n_rows() - std::size_t{window} * kWindow;
+    return std::min<std::size_t>(kWindow, (rows + 31) / 32 * 32);
   }
 
   [[nodiscard]] bool wanted(std::uint32_t row) const noexcept {
@@ -261,125 +305,344 @@ class SegmentSearch {
   [[nodiscard]] float score_of(std::uint32_t row) const noexcept {
     float score = 0;
     const std::uint32_t length = segment_.lengths()[row];
-    for (const Cursor& cursor : terms_) {
-      const std::uint32_t f = segment_.frequency_at(*cursor.kept, row);
-      if (f > 0) score += contribution(cursor.weight, f, length, norm_);
+    for (const List& list : lists_) {
+      const std::uint32_t f = segment_.frequency_at(*list.kept, row);
+      if (f > 0) score += contribution(list.weight, f, length, norm_);
     }
     return score;
   }
 
-  void exact_window(std::uint32_t window) {
-    alignas(64) float sums[kWindow];
-    std::uint32_t reached[kWindow];
-    const auto first = static_cast<std::uint32_t>(window * kWindow);
-    const std::size_t rows = (width(window) + 15) / 16 * 16;
-    bool any = false;
-    for (Cursor& cursor : terms_) {
-      enter(cursor, window);
-      any |= cursor.begin < cursor.end;
+  // Finds the windows of the lists, making them for terms of few rows.
+  void add_windows() {
+    const std::uint32_t n_windows = segment_.n_windows();
+    std::size_t n_rows = 0;
+    std::size_t n_lists = 0;
+    for (const List& list : lists_) {
+      if (list.kept->windows != Segment::kNone) continue;
+      n_rows += list.kept->count;
+      ++n_lists;
     }
+    scratch_.offsets.resize(n_rows);
+    scratch_.starts.assign(n_lists * (n_windows + std::size_t{1}), 0);
+    scratch_.maxima.assign(n_lists * std::size_t{n_windows}, 0);
+    std::uint16_t* offsets = scratch_.offsets.data();
+    std::uint32_t* starts = scratch_.starts.data();
+    std::uint8_t* maxima = scratch_.maxima.data();
+    for (List& list : lists_) {
+      const Segment::Term& term = *list.kept;
+      list.bounds = segment_.bounds(term);
+      if (term.windows != Segment::kNone) {
+        list.starts = segment_.window_starts(term);
+        list.offsets = segment_.offsets(term);
+        list.maxima = segment_.window_maxima(term);
+        continue;
+      }
+      list.starts = starts;
+      list.offsets = offsets;
+      list.maxima = maxima;
+      const std::uint32_t* rows = segment_.sparse_rows(term);
+      for (std::uint32_t i = 0; i < term.count; ++i) {
+        const std::size_t window = rows[i] / kWindow;
+        ++starts[window + 1];
+        offsets[i] = static_cast<std::uint16_t>(rows[i] % kWindow);
+        maxima[window] = std::max(maxima[window], list.bounds[i]);
+      }
+      for (std::uint32_t window = 0; window < n_windows; ++window) {
+        starts[window + 1] += starts[window];
+      }
+      starts += n_windows + 1;
+      offsets += term.count;
+      maxima += n_windows;
+    }
+  }
+
+  void exact_window(std::uint32_t window) {
+    const auto first = static_cast<std::uint32_t>(window * kWindow);
+    const std::size_t rows = width(window);
+    bool any = false;
+    for (const List& list : lists_) any |= list.starts[window] < list.starts[window + 1];
     if (!any) return;
+    float* sums = scratch_.scores.data();
     std::fill_n(sums, rows, 0.0F);
     const kernels::Table& simd = kernels::active();
-    for (const Cursor& cursor : terms_) add_exact(simd, cursor, first, sums);
-    const std::size_t found = simd.collect_at_least(sums, rows, top_.threshold(), reached);
+    for (const List& list : lists_) add_exact(simd, list, window, sums);
+    const std::size_t found =
+        simd.collect_at_least(sums, rows, top_.threshold(), scratch_.reached.data());
     for (std::size_t i = 0; i < found; ++i) {
-      const std::uint32_t row = first + reached[i];
-      if (wanted(row)) top_.offer({sums[reached[i]], segment_.slot(row)});
+      const std::uint32_t at = scratch_.reached[i];
+      if (wanted(first + at)) top_.offer(sums[at], segment_.slot(first + at));
     }
   }
 
-  void add_exact(const kernels::Table& simd, const Cursor& cursor, std::uint32_t first,
+  void add_exact(const kernels::Table& simd, const List& list, std::uint32_t window,
                  float* sums) const {
-    const Segment::Term& term = *cursor.kept;
-    if (term.windows != Segment::kNone && !term.escapes) {
-      simd.bm25_accumulate_window(
-          {segment_.offsets(term) + cursor.begin, segment_.frequencies(term) + cursor.begin,
-           cursor.end - cursor.begin, cursor.weight, norm_.c0, norm_.c1},
-          segment_.lengths().data() + first, sums);
+    const std::uint32_t begin = list.starts[window];
+    const std::uint32_t end = list.starts[window + 1];
+    const std::uint32_t* lengths = segment_.lengths().data() + std::size_t{window} * kWindow;
+    if (!list.kept->escapes) {
+      simd.bm25_accumulate_window({list.offsets + begin, segment_.frequencies(*list.kept) + begin,
+                                   std::size_t{end} - begin, list.weight, norm_.c0, norm_.c1},
+                                  lengths, sums);
       return;
     }
-    for (std::uint32_t i = cursor.begin; i < cursor.end; ++i) {
-      const std::uint32_t row = term.windows == Segment::kNone ? segment_.sparse_rows(term)[i]
-                                                               : first + segment_.offsets(term)[i];
-      sums[row - first] +=
-          contribution(cursor.weight, segment_.frequency(term, i), segment_.lengths()[row], norm_);
+    for (std::uint32_t i = begin; i < end; ++i) {
+      const std::uint16_t offset = list.offsets[i];
+      sums[offset] +=
+          contribution(list.weight, segment_.frequency(*list.kept, i), lengths[offset], norm_);
     }
   }
 
-  void bound_window(std::uint32_t window) {
-    if (tables_.empty()) make_tables();
-    std::uint32_t highest = 0;
-    for (std::size_t i = 0; i < terms_.size(); ++i) {
-      Cursor& cursor = terms_[i];
-      enter(cursor, window);
-      if (cursor.begin == cursor.end) continue;
-      const std::uint8_t bound = cursor.kept->windows == Segment::kNone
-                                     ? std::uint8_t{255}
-                                     : segment_.window_maxima(*cursor.kept)[window];
-      highest += tables_[i][bound];
-    }
-    const std::uint16_t threshold = bound_threshold();
-    if (highest < threshold) return;
-
-    const auto first = static_cast<std::uint32_t>(window * kWindow);
-    for (std::size_t i = 0; i < terms_.size(); ++i) {
-      const Cursor& cursor = terms_[i];
-      const Segment::Term& term = *cursor.kept;
-      const std::uint8_t* bounds = segment_.bounds(term);
-      const std::uint16_t* table = tables_[i].data();
-      if (term.windows != Segment::kNone) {
-        const std::uint16_t* offsets = segment_.offsets(term);
-        for (std::uint32_t j = cursor.begin; j < cursor.end; ++j) {
-          sums_[offsets[j]] = static_cast<std::uint16_t>(sums_[offsets[j]] + table[bounds[j]]);
-        }
-      } else {
-        const std::uint32_t* rows = segment_.sparse_rows(term);
-        for (std::uint32_t j = cursor.begin; j < cursor.end; ++j) {
-          const std::uint32_t offset = rows[j] - first;
-          sums_[offset] = static_cast<std::uint16_t>(sums_[offset] + table[bounds[j]]);
-        }
-      }
-    }
-    std::uint16_t reached[kWindow];
-    const std::size_t rows = (width(window) + 31) / 32 * 32;
-    const std::size_t found =
-        kernels::active().take_at_least(sums_.data(), rows, threshold, reached);
-    for (std::size_t i = 0; i < found; ++i) {
-      const std::uint32_t row = first + reached[i];
-      if (wanted(row)) top_.offer({score_of(row), segment_.slot(row)});
-    }
-  }
-
-  // Bound to integer contribution, per term, rounded up.
+  // Bounds as integers, per term, rounded up, so that all sums stay within 16 bits.
   void make_tables() {
-    tables_.resize(terms_.size());
-    for (std::size_t i = 0; i < terms_.size(); ++i) {
-      const float step = terms_[i].weight * factor_ * scale_ / 255.0F;
-      for (std::size_t bound = 0; bound < 256; ++bound) {
-        tables_[i][bound] = static_cast<std::uint16_t>(std::ceil(static_cast<float>(bound) * step));
+    const std::uint32_t n_windows = segment_.n_windows();
+    float weights = 0;
+    for (const List& list : lists_) weights += list.weight;
+    weights_ = weights;
+    upper_factor_ = static_cast<float>(segment_.bound_factor(average_length(state_)));
+    scale_ = (65534.0F - 2 * static_cast<float>(lists_.size())) / (weights * upper_factor_);
+    scratch_.tables.resize(lists_.size());
+    scratch_.highest.assign(n_windows, 0);
+    by_highest_.clear();
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      List& list = lists_[i];
+      std::array<std::uint16_t, 256>& table = scratch_.tables[i];
+      // In 1/65536. An entry is less than 1.01 above its bound.
+      const auto step = static_cast<std::uint32_t>(
+          std::ceil(list.weight * upper_factor_ * scale_ / 255.0F * 65536.0F));
+      for (std::uint32_t bound = 0; bound < 256; ++bound) {
+        table[bound] = static_cast<std::uint16_t>((bound * step + 65535) >> 16);
       }
+      list.table = table.data();
+      std::uint8_t highest = 0;
+      for (std::uint32_t window = 0; window < n_windows; ++window) {
+        highest = std::max(highest, list.maxima[window]);
+        scratch_.highest[window] += table[list.maxima[window]];
+      }
+      list.highest = table[highest];
+      by_highest_.push_back(&list);
     }
-    sums_.fill(0);
+    std::sort(by_highest_.begin(), by_highest_.end(),
+              [](const List* x, const List* y) { return x->highest > y->highest; });
   }
 
   // A row whose score reaches the threshold has a sum of bounds of at least this.
-  [[nodiscard]] std::uint16_t bound_threshold() const noexcept {
+  [[nodiscard]] std::uint32_t bound_threshold() const noexcept {
     const float scaled = std::floor(top_.threshold() * scale_ * 0.9999F);
-    return static_cast<std::uint16_t>(std::clamp(scaled, 1.0F, 65535.0F));
+    return static_cast<std::uint32_t>(std::clamp(scaled, 1.0F, 65535.0F));
   }
+
+  // Lists that cannot reach the threshold together are not read: rows that are in no other list
+  // cannot reach it either, and rows that are get looked up.
+  void divide(std::uint32_t threshold) noexcept {
+    std::uint64_t n_postings = 0;
+    for (const List* list : by_highest_) n_postings += list->kept->count;
+    n_read_ = by_highest_.size();
+    rest_ = 0;
+    while (n_read_ > 0 && rest_ + by_highest_[n_read_ - 1]->highest < threshold) {
+      const List& list = *by_highest_[--n_read_];
+      rest_ += list.highest;
+      n_postings -= list.kept->count;
+    }
+    while (n_read_ > 0 && n_read_ < by_highest_.size() &&
+           by_highest_[n_read_]->kept->count < kLookUpCost * n_postings) {
+      const List& list = *by_highest_[n_read_++];
+      rest_ -= list.highest;
+      n_postings += list.kept->count;
+    }
+    if (n_read_ != 1) return;
+    const std::uint16_t* table = by_highest_[0]->table;
+    lowest_ =
+        static_cast<std::size_t>(std::lower_bound(table, table + 256, threshold - rest_) - table);
+  }
+
+  // Finds the wanted rows of a window whose sum of bounds reaches the threshold: returns how many
+  // of scratch rows and bounds there are.
+  std::size_t candidates(std::uint32_t window, std::uint32_t threshold) {
+    std::uint16_t* rows = scratch_.rows.data();
+    std::uint16_t* bounds = scratch_.bounds.data();
+    std::size_t found = 0;
+    const kernels::Table& simd = kernels::active();
+    if (n_read_ == 1) {
+      if (lowest_ > 255) return 0;
+      const List& list = *by_highest_[0];
+      const std::uint32_t begin = list.starts[window];
+      const std::uint32_t size = list.starts[window + 1] - begin;
+      found =
+          simd.collect_bounds(list.bounds + begin, size, static_cast<std::uint8_t>(lowest_), rows);
+      for (std::size_t i = 0; i < found; ++i) {
+        bounds[i] = list.table[list.bounds[begin + rows[i]]];
+        rows[i] = list.offsets[begin + rows[i]];
+      }
+    } else {
+      for (std::size_t i = 0; i < n_read_; ++i) add_bounds(*by_highest_[i], window);
+      found = simd.take_at_least(scratch_.sums.data(), width(window),
+                                 static_cast<std::uint16_t>(threshold - rest_), rows, bounds);
+    }
+    std::uint32_t rest = rest_;
+    for (std::size_t i = n_read_; i < by_highest_.size() && found > 0; ++i) {
+      const List& list = *by_highest_[i];
+      rest -= list.highest;
+      const std::uint8_t* list_bounds = list.bounds + list.starts[window];
+      for_each_match(list, window, found, [&](std::size_t at, std::uint32_t in_list) {
+        bounds[at] = static_cast<std::uint16_t>(bounds[at] + list.table[list_bounds[in_list]]);
+      });
+      std::size_t kept = 0;
+      for (std::size_t at = 0; at < found; ++at) {
+        rows[kept] = rows[at];
+        bounds[kept] = bounds[at];
+        kept += bounds[at] + rest >= threshold ? 1 : 0;
+      }
+      found = kept;
+    }
+    const auto first = static_cast<std::uint32_t>(window * kWindow);
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < found; ++at) {
+      if (!wanted(first + rows[at])) continue;
+      rows[kept] = rows[at];
+      bounds[kept++] = bounds[at];
+    }
+    return kept;
+  }
+
+  void add_bounds(const List& list, std::uint32_t window) const noexcept {
+    const std::uint16_t* table = list.table;
+    std::uint16_t* sums = scratch_.sums.data();
+    const std::uint16_t* offsets = list.offsets;
+    const std::uint8_t* bounds = list.bounds;
+    const std::uint32_t end = list.starts[window + 1];
+    for (std::uint32_t j = list.starts[window]; j < end; ++j) {
+      sums[offsets[j]] = static_cast<std::uint16_t>(sums[offsets[j]] + table[bounds[j]]);
+    }
+  }
+
+  // Calls visit(i, j) for each of the first n scratch rows i that is the list's posting j of the
+  // window.
+  template <class Visit>
+  void for_each_match(const List& list, std::uint32_t window, std::size_t n,
+                      const Visit& visit) const {
+    const std::uint32_t begin = list.starts[window];
+    const std::size_t found = kernels::active().find_offsets(
+        list.offsets + begin, list.starts[window + 1] - begin, scratch_.rows.data(), n,
+        scratch_.in_rows.data(), scratch_.in_list.data());
+    for (std::size_t i = 0; i < found; ++i) visit(scratch_.in_rows[i], scratch_.in_list[i]);
+  }
+
+  // Finds the postings of the first n scratch rows and has what their scores need brought near:
+  // mostly none of it is in a cache, and many such reads take hardly longer than one.
+  void find_postings(std::uint32_t window, std::size_t n) {
+    const auto first = static_cast<std::uint32_t>(window * kWindow);
+    const auto before = static_cast<std::uint32_t>(scratch_.found.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint32_t row = first + scratch_.rows[i];
+      scratch_.found.push_back(row);
+      __builtin_prefetch(segment_.lengths().data() + row);
+      __builtin_prefetch(segment_.arrays().slots.data() + row);
+    }
+    for (std::uint32_t i = 0; i < lists_.size(); ++i) {
+      const List& list = lists_[i];
+      const std::uint32_t begin = list.starts[window];
+      const std::uint8_t* frequencies = segment_.frequencies(*list.kept) + begin;
+      for_each_match(list, window, n, [&](std::uint32_t at, std::uint32_t in_list) {
+        __builtin_prefetch(frequencies + in_list);
+        scratch_.matches.push_back({before + at, begin + in_list, i});
+      });
+    }
+  }
+
+  // Scores the rows found. The matches of a row come in query order.
+  void score_found() {
+    scratch_.scores_found.assign(scratch_.found.size(), 0.0F);
+    const std::uint32_t* lengths = segment_.lengths().data();
+    for (const Match& match : scratch_.matches) {
+      const List& list = lists_[match.list];
+      scratch_.scores_found[match.found] +=
+          contribution(list.weight, segment_.frequency(*list.kept, match.posting),
+                       lengths[scratch_.found[match.found]], norm_);
+    }
+    for (std::size_t i = 0; i < scratch_.found.size(); ++i) {
+      top_.offer(scratch_.scores_found[i], segment_.slot(scratch_.found[i]));
+    }
+    scratch_.found.clear();
+    scratch_.matches.clear();
+  }
+
+  // Keeps candidates for later. Once k of them are known to score at least so much, the threshold
+  // rises to it.
+  void keep_candidates(std::uint32_t window, std::size_t n, std::size_t k) {
+    for (std::size_t i = 0; i < n; ++i) {
+      kept_.push_back(
+          {static_cast<std::uint32_t>(window * kWindow) + scratch_.rows[i], scratch_.bounds[i]});
+      ++counts_[scratch_.bounds[i] / kStep];
+      above_ += scratch_.bounds[i] / kStep >= best_step_ ? 1 : 0;
+    }
+    if (above_ < k) return;
+    while (above_ - counts_[best_step_] >= k) above_ -= counts_[best_step_++];
+    top_.raise(sure_score(static_cast<float>(best_step_ * kStep)));
+  }
+
+  // A row with such a sum of bounds has at least this score: each bound is less than 1/255 above
+  // the impact, and each table entry less than 2 above its bound.
+  [[nodiscard]] float sure_score(float bound) const noexcept {
+    const double average = average_length(state_);
+    const auto lower_factor =
+        static_cast<float>(std::min(1.0, average / segment_.arrays().bound_average));
+    const float sum = (bound - 2 * static_cast<float>(lists_.size())) / (scale_ * upper_factor_) -
+                      weights_ / 255.0F;
+    return sum * lower_factor * 0.9999F;
+  }
+
+  void score_kept() {
+    // First those that are likely to be hits: they give the threshold for the others.
+    const std::uint32_t best = best_step_ * kStep;
+    score_kept(best, 65536);
+    top_.cut();
+    if (best > bound_threshold()) score_kept(bound_threshold(), best);
+  }
+
+  // Scores the candidates kept with low <= bound < high.
+  void score_kept(std::uint32_t low, std::uint32_t high) {
+    for (std::size_t i = 0; i < kept_.size();) {
+      const auto window = static_cast<std::uint32_t>(kept_[i].row / kWindow);
+      std::size_t n = 0;
+      for (; i < kept_.size() && kept_[i].row / kWindow == window; ++i) {
+        scratch_.rows[n] = static_cast<std::uint16_t>(kept_[i].row % kWindow);
+        n += kept_[i].bound >= low && kept_[i].bound < high ? 1 : 0;
+      }
+      if (n > 0) find_postings(window, n);
+    }
+    score_found();
+  }
+
+  // Up to this k candidates are scored as they come, so many together. For a larger k they are kept
+  // until all are known: their bounds alone raise the threshold, and most are never scored.
+  static constexpr std::size_t kMostAtOnce = 128;
+  static constexpr std::size_t kBatch = 16;
+  // A list is looked up if it is so many times longer than all that are summed.
+  static constexpr std::uint32_t kLookUpCost = 2;
+  // What a row costs to score, per list, in postings summed exactly.
+  static constexpr std::size_t kRowCost = 2;
+  // Bounds of kept candidates are counted in steps.
+  static constexpr std::uint32_t kStep = 64;
 
   const Bm25State& state_;
   const Segment& segment_;
   LengthNorm norm_;
   const SlotSet* allow_;
+  Scratch& scratch_;
   TopK& top_;
-  std::vector<Cursor> terms_;  // in query order
-  float factor_ = 1;
+  std::vector<List> lists_;  // in query order
+  std::vector<const List*> by_highest_;
+  std::size_t n_read_ = 0;  // of by_highest_; the others are looked up
+  std::uint32_t rest_ = 0;  // the most that those can add
+  std::size_t lowest_ = 0;  // bound of a candidate, if one list is read
+  std::uint64_t n_postings_ = 0;
+  float upper_factor_ = 1;
   float scale_ = 1;
-  bool can_bound_ = true;
-  std::vector<std::array<std::uint16_t, 256>> tables_;
-  alignas(64) std::array<std::uint16_t, kWindow> sums_;
+  float weights_ = 0;
+  std::vector<Kept> kept_;                             // by row
+  std::array<std::uint32_t, 65536 / kStep> counts_{};  // of kept_, by step
+  std::uint32_t best_step_ = 0;  // the highest that k of kept_ reach; 0 until there are as many
+  std::uint64_t above_ = 0;      // of kept_ that reach it
 };
 
 // The head's part: always exact.
@@ -423,7 +686,7 @@ void search_head(const Bm25State& state, const EpochDomain::Pin& pin, std::span<
     for (std::size_t i = 0; i < found; ++i) {
       const std::uint32_t row = first + reached[i];
       if (head.alive(row, state.number) && (allow == nullptr || allow->contains(slots[row]))) {
-        top.offer({sums[reached[i]], slots[row]});
+        top.offer(sums[reached[i]], slots[row]);
       }
     }
   }
@@ -455,8 +718,9 @@ std::vector<Hit> search(const Bm25State& state, const EpochDomain::Pin& pin,
   for (const Term& term : terms) work += term.n;
   const bool few =
       allow != nullptr && allow->size() * (terms.size() + state.segments.size()) * 100 < work;
+  Scratch scratch;
   for (const Segment* segment : state.segments) {
-    SegmentSearch part(state, *segment, terms, norm, allow, top);
+    SegmentSearch part(state, *segment, terms, norm, allow, scratch, top);
     if (few) {
       part.score_rows(allow->slots());
     } else {

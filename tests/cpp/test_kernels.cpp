@@ -144,16 +144,114 @@ TEST_CASE("take_at_least finds the same places on every instruction set and clea
       const auto threshold = static_cast<std::uint16_t>(bound);
       CAPTURE(threshold);
       std::vector<std::uint16_t> expected;
+      std::vector<std::uint16_t> expected_values;
       for (std::size_t i = 0; i < size; ++i) {
-        if (start[i] >= threshold) expected.push_back(static_cast<std::uint16_t>(i));
+        if (start[i] < threshold) continue;
+        expected.push_back(static_cast<std::uint16_t>(i));
+        expected_values.push_back(start[i]);
       }
       on_every_isa([&](const kernels::Table& isa) {
         std::vector<std::uint16_t> sums = start;
         std::vector<std::uint16_t> found(size);
-        found.resize(isa.take_at_least(sums.data(), size, threshold, found.data()));
+        std::vector<std::uint16_t> values(size);
+        found.resize(isa.take_at_least(sums.data(), size, threshold, found.data(), values.data()));
+        values.resize(found.size());
         CHECK(found == expected);
+        CHECK(values == expected_values);
         CHECK(sums == std::vector<std::uint16_t>(size, 0));
       });
+    }
+  }
+}
+
+TEST_CASE("take_at_least finds every single place, alone and beside others") {
+  for (std::uint16_t place = 0; place < 512; ++place) {
+    CAPTURE(place);
+    for (const std::uint16_t other : {place, std::uint16_t{3}, std::uint16_t{511}}) {
+      on_every_isa([&](const kernels::Table& isa) {
+        std::vector<std::uint16_t> sums(512, 6);
+        sums[other] = 8;
+        sums[place] = 7;
+        std::vector<std::uint16_t> found(512);
+        std::vector<std::uint16_t> values(512);
+        const std::size_t n =
+            isa.take_at_least(sums.data(), sums.size(), 7, found.data(), values.data());
+        REQUIRE(n == (other == place ? 1 : 2));
+        const std::size_t at = other < place ? 1 : 0;
+        CHECK(found[at] == place);
+        CHECK(values[at] == 7);
+        if (n == 2) CHECK(found[1 - at] == other);
+      });
+    }
+  }
+}
+
+TEST_CASE("collect_bounds finds the same places on every instruction set") {
+  Random random(6);
+  for (std::size_t size = 0; size <= 200; ++size) {
+    CAPTURE(size);
+    std::vector<std::uint8_t> bounds(size);
+    for (std::uint8_t& bound : bounds) {
+      bound = static_cast<std::uint8_t>(random() % 3 == 0 ? 126 + random() % 4 : random());
+    }
+    for (const int given : {0, 1, 127, 128, 200, 255}) {
+      const auto threshold = static_cast<std::uint8_t>(given);
+      std::vector<std::uint16_t> expected;
+      for (std::size_t i = 0; i < size; ++i) {
+        if (bounds[i] >= threshold) expected.push_back(static_cast<std::uint16_t>(i));
+      }
+      on_every_isa([&](const kernels::Table& isa) {
+        std::vector<std::uint16_t> found(size);
+        found.resize(isa.collect_bounds(bounds.data(), size, threshold, found.data()));
+        CHECK(found == expected);
+      });
+    }
+  }
+}
+
+TEST_CASE("find_offsets finds what two ascending lists share on every instruction set") {
+  Random random(7);
+  // Offsets of one in `step`, in the whole window or at one end of it, where their share misleads.
+  const auto draw = [&](std::size_t size, unsigned shape) {
+    std::vector<std::uint16_t> offsets;
+    const std::uint32_t first = shape == 2 ? kernels::kWindow / 2 : 0;
+    const std::uint32_t last = shape == 1 ? kernels::kWindow / 2 : kernels::kWindow;
+    for (std::uint32_t at = first; at < last && size > offsets.size(); ++at) {
+      if (random() % (last - at) < size - offsets.size()) {
+        offsets.push_back(static_cast<std::uint16_t>(at));
+      }
+    }
+    return offsets;
+  };
+  std::vector<std::size_t> counts = sizes();
+  counts.insert(counts.end(), {63, 64, 65, 100, 400, 3000});
+  for (const std::size_t size : counts) {
+    for (unsigned shape = 0; shape < 3; ++shape) {
+      const std::vector<std::uint16_t> offsets = draw(size, shape);
+      for (const std::size_t n : {0, 1, 2, 7, 40, 500, 8192}) {
+        CAPTURE(size);
+        CAPTURE(shape);
+        CAPTURE(n);
+        const std::vector<std::uint16_t> wanted = draw(n, random() % 3);
+        std::vector<std::pair<std::uint16_t, std::uint16_t>> expected;
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+          for (std::size_t j = 0; j < offsets.size() && offsets[j] <= wanted[i]; ++j) {
+            if (offsets[j] == wanted[i]) expected.emplace_back(i, j);
+          }
+        }
+        on_every_isa([&](const kernels::Table& isa) {
+          std::vector<std::uint16_t> in_wanted(wanted.size());
+          std::vector<std::uint16_t> in_offsets(wanted.size());
+          const std::size_t found =
+              isa.find_offsets(offsets.data(), offsets.size(), wanted.data(), wanted.size(),
+                               in_wanted.data(), in_offsets.data());
+          REQUIRE(found == expected.size());
+          for (std::size_t i = 0; i < found; ++i) {
+            CHECK(in_wanted[i] == expected[i].first);
+            CHECK(in_offsets[i] == expected[i].second);
+          }
+        });
+      }
     }
   }
 }
