@@ -360,8 +360,10 @@ class CowLists {
       if (block == nullptr) return {};
       return {block->values(), block->size};
     }
-    // Asks for the beginning of the list to be loaded. i < size().
+    // Asks for the beginning of the list to be loaded, which is known where `prefetch_place` has
+    // done its work. i < size().
     void prefetch(std::size_t i) const noexcept { __builtin_prefetch(blocks_[i]); }
+    void prefetch_place(std::size_t i) const noexcept { blocks_.prefetch(i); }
 
    private:
     friend class CowLists;

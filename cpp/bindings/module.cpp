@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   spector::bindings::register_errors(module);
   spector::bindings::register_base(module);
   spector::bindings::register_lexical(module);
+  spector::bindings::register_hebbian(module);
 }

@@ -8,5 +8,6 @@ namespace spector::bindings {
 void register_errors(pybind11::module_& module);
 void register_base(pybind11::module_& module);
 void register_lexical(pybind11::module_& module);
+void register_hebbian(pybind11::module_& module);
 
 }  // namespace spector::bindings

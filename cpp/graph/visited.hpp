@@ -29,8 +29,13 @@ class VisitedSet {
     use(2 * expected);
   }
 
+  // Room for that many keys in all; a guess as well.
+  void reserve(std::size_t expected) {
+    if (2 * expected > mask_ + 1) renew(2 * expected);
+  }
+
   Place insert(std::uint32_t key) {
-    if (2 * (keys_.size() + 1) > mask_ + 1) grow();
+    if (2 * (keys_.size() + 1) > mask_ + 1) renew(4 * (mask_ + 1));
     for (std::size_t at = home(key);; at = (at + 1) & mask_) {
       Cell& cell = cells_[at];
       const std::uint32_t index = cell.place - first_;
@@ -87,9 +92,9 @@ class VisitedSet {
     mask_ = n - 1;
   }
 
-  void grow() {
+  void renew(std::size_t cells) {
     first_ += static_cast<std::uint32_t>(keys_.size());
-    use(4 * (mask_ + 1));
+    use(cells);
     for (std::uint32_t i = 0; i < keys_.size(); ++i) {
       std::size_t at = home(keys_[i]);
       while (cells_[at].place - first_ < i) at = (at + 1) & mask_;

@@ -5,12 +5,36 @@ as an array of one. Any thread may call any method: reads take no lock and see w
 none, writers take turns. All methods give up the GIL for their work.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from spector.graph.hebbian import (
+        DecayReport,
+        HebbianEdge,
+        HebbianEdges,
+        HebbianGraph,
+        Signals,
+        edge_importance,
+    )
+
+__all__ = [
+    "DecayReport",
+    "HebbianEdge",
+    "HebbianEdges",
+    "HebbianGraph",
+    "Signals",
+    "edge_importance",
+]
 
 # Where each name is, imported on first use.
-_LAZY: dict[str, str] = {}
+_LAZY = {
+    "DecayReport": "spector.graph.hebbian",
+    "HebbianEdge": "spector.graph.hebbian",
+    "HebbianEdges": "spector.graph.hebbian",
+    "HebbianGraph": "spector.graph.hebbian",
+    "Signals": "spector.graph.hebbian",
+    "edge_importance": "spector.graph.hebbian",
+}
 
 
 def __getattr__(name: str) -> Any:
