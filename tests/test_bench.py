@@ -11,6 +11,8 @@ import pytest
 
 from bench import corpora
 from bench.bm25.correctness import Reference, best, check
+from bench.bm25.table import table
+from bench.bm25.timing import floor_record
 from reference import bm25 as oracle
 from spector.lexical import BM25Index
 
@@ -200,3 +202,21 @@ def test_check_finds_ties_in_another_order(corpus):
     assert check(reference, right, twice.queries, 2)["exact"]
     exchanged = Altered(reference, lambda rows, scores: (rows[::-1], scores))
     assert not check(reference, exchanged, twice.queries, 2)["exact"]
+
+
+def test_floor_is_the_postings_and_documents_at_the_speed_measured(tmp_path):
+    measured = {
+        "benchmarks": [
+            {"name": "floor_scatter_add", "items_per_second": 2e9},
+            {"name": "floor_scan", "items_per_second": 5e10},
+        ]
+    }
+    (tmp_path / "floor.json").write_text(json.dumps(measured))
+    corpus = {"documents": 1_000_000, "postings_per_query": {"mean": 60_000.0}}
+    record = floor_record(tmp_path / "floor.json", corpus)
+    assert record["mean_us"] == 30 + 20
+    assert (record["ns_per_posting"], record["ns_per_document"]) == (0.5, 0.02)
+    cpu = {"mean": 75.0, "p50": 0.0, "p95": 0.0, "p99": 0.0}
+    query = {"kind": "queries", "engine": "spector", "k": 10, "cpu_us": cpu, "qps": 0}
+    lines = table([query | {"wall_us": cpu}, record]).splitlines()
+    assert [line.split()[-1] for line in lines if "/ floor, k = 10" in line] == ["1.50"]

@@ -40,6 +40,7 @@ from bench.bm25.timing import (
     build_record,
     clock_us,
     disk_record,
+    floor_record,
     query_records,
     text_record,
 )
@@ -90,6 +91,8 @@ def run(options: argparse.Namespace, emit: Callable[[Record], None], folder: Pat
             times = ask_all(engines, corpus.queries, k, options.rounds, options.budget)
             for record in query_records(times, k):
                 emit(record)
+        if options.floor and isinstance(engines[0], Spector):
+            emit(floor_record(options.floor, corpus.describe()))
     if "batch" in options.parts:
         for engine in engines:
             if isinstance(engine, Spector):
@@ -150,6 +153,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--cache", type=Path, help="where drawn corpora are kept")
     parser.add_argument("--dir", type=Path, help="where indexes are made, for the time of the run")
+    parser.add_argument(
+        "--floor",
+        type=Path,
+        help="what `spector_bench --benchmark_filter=floor --benchmark_format=json` printed: "
+        "the least a query that reads all its postings can take is shown beside ours",
+    )
     parser.add_argument("--json", type=Path, help="write the lines there")
     options = parser.parse_args(argv)
     options.corpus = options.corpus or ("zipf:64000" if options.quick else "zipf:1000000")

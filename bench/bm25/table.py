@@ -72,6 +72,14 @@ def table(records: Sequence[Record]) -> str:
                     "",
                     record["wall"]["mean"],
                 )
+    for record in by_kind.get("floor", []):
+        lines.append("")
+        row("reading all postings, at the least", "ns/posting", "ns/document", "mean us")
+        row("", record["ns_per_posting"], record["ns_per_document"], record["mean_us"])
+        for query in by_kind["queries"]:
+            if query["engine"] == record["engine"]:
+                times = query["cpu_us"]["mean"] / record["mean_us"]
+                row(f"{query['engine']} / floor, k = {query['k']}", "", "", f"{times:.2f}")
     if by_kind.get("batch"):
         lines.append("")
         row("batch", "k", "QPS, 1", "QPS, 2 thr.", "speed-up", "load")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,6 +178,24 @@ def query_records(times: dict[str, dict[str, NDArray[np.float64]]], k: int) -> I
             "cpu": ratio(times[first]["cpu"], times[name]["cpu"]),
             "wall": ratio(times[first]["wall"], times[name]["wall"]),
         }
+
+
+def floor_record(path: Path, corpus: Record) -> Record:
+    """The mean query of the corpus at the speed of two loops (bench/cpp/bench_floor.cpp)."""
+    seconds = {
+        each["name"]: 1 / each["items_per_second"]
+        for each in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    }
+    postings = corpus["postings_per_query"]["mean"]
+    adding = 1e6 * seconds["floor_scatter_add"] * postings
+    scanning = 1e6 * seconds["floor_scan"] * corpus["documents"]
+    return {
+        "kind": "floor",
+        "engine": Spector.name,
+        "ns_per_posting": round(1e9 * seconds["floor_scatter_add"], 3),
+        "ns_per_document": round(1e9 * seconds["floor_scan"], 4),
+        "mean_us": round(adding + scanning, 2),
+    }
 
 
 def batch_record(engine: Spector, queries: Sequence[Any], k: int, rounds: int) -> Record:
