@@ -1,5 +1,6 @@
 """BM25Index: scores, order, live updates, arguments (BM25-1 to BM25-8, IDX-1 to IDX-6)."""
 
+import ctypes
 import gc
 import math
 import subprocess
@@ -601,4 +602,116 @@ def test_r10_daemon_threads_inside_the_core_do_not_disturb_the_exit():
     )
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+class _MallInfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost",
+    )]  # fmt: skip
+
+
+def heap_bytes():
+    """What the C library's heap has handed out: everything of the core, nothing of Python's own."""
+    gc.collect()
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, TypeError, OSError):
+        pytest.skip("the C library has no mallinfo2 (glibc 2.33 has)")
+    mallinfo2.restype = _MallInfo
+    info = mallinfo2()
+    return info.uordblks + info.hblkhd
+
+
+@pytest.mark.parametrize("others", [0, 400, 6000])
+def test_idx2_a_document_written_1000_times_costs_what_it_costs_once(others):
+    """Statistics are equal; the memory of all versions but the last comes back.
+
+    At most 32 versions of it may lie about, and words that no document has any more up to a quarter
+    of those in use or a 64th of the postings: under 100 KB here, of the index's own account and of
+    the heap.
+    """
+    rng = np.random.default_rng(others)
+
+    def text(n):
+        return " ".join(f"w{i}" for i in np.minimum(rng.zipf(1.3, n), 20_000))
+
+    texts = [text(60) for _ in range(others + 1)]
+    versions = [text(60) + f" new{i} other{i}" for i in range(999)] + [texts[others // 2]]
+    indexes = [BM25Index(), BM25Index()]
+    measured = []
+    for index in indexes:
+        before = heap_bytes()
+        for i, one in enumerate(texts):
+            index.add(f"d{i}", one)
+        if index is indexes[1]:
+            for version in versions:
+                index.add(f"d{others // 2}", version)
+        index._texts._core.settle()
+        measured.append((index.stats(), heap_bytes() - before))
+    (once, once_heap), (again, again_heap) = measured
+    for name in ("documents", "terms", "postings", "total_length", "average_length"):
+        assert again[name] == once[name]
+    assert again["bytes"] < once["bytes"] + 100_000
+    assert again_heap < once_heap + 100_000
+    assert indexes[0].search("w5 w9") == indexes[1].search("w5 w9")
+
+
+def test_idx2_token_ids_that_no_document_has_any_more_are_forgotten():
+    index = BM25Index()
+    index.add_tokens(["a"], [0, 20], np.arange(20))
+    once = index.stats()["bytes"]
+    for i in range(3000):
+        index.add_tokens(["a"], [0, 20], np.arange(20 * i, 20 * i + 20))
+    assert index.stats()["bytes"] < once + 50_000
+    assert index.search_tokens([20 * 2999])[0].tolist() == [0]
+
+
+LARGE = (
+    "import numpy as np\n"
+    "from spector.lexical import BM25Index\n"
+    "index = BM25Index()\n"
+    "def fill(first, n=20_000):\n"
+    "    rng = np.random.default_rng(first)\n"
+    "    tokens = rng.integers(0, 5000, 30 * n).astype(np.uint32)\n"
+    "    names = [str(i) for i in range(first, first + n)]\n"
+    "    index.add_tokens(names, np.arange(0, 30 * n + 1, 30), tokens)\n"
+    "for first in range(0, 80_000, 20_000): fill(first)\n"  # the last one starts a merge
+)
+
+
+def test_an_index_forked_while_it_merges_works_in_both_processes():
+    """The child has no merging thread: it neither waits for one nor is anything merged twice."""
+    code = (
+        "import os, signal, sys\n" + LARGE + "def check():\n"
+        "    global index\n"
+        "    signal.alarm(60)\n"  # ends a process that hangs
+        "    assert index.remove('7') and len(index) == 79_999\n"
+        "    fill(80_000)\n"
+        "    index._tokens.settle()\n"
+        "    assert len(index) == index.stats()['documents'] == 99_999\n"
+        "    assert index.stats()['total_length'] == 30 * 99_999\n"
+        "    rows, scores = index.search_tokens([5, 77, 4321], None)\n"
+        "    index.compact()\n"
+        "    again = index.search_tokens([5, 77, 4321], None)\n"
+        "    assert (rows == again[0]).all() and (scores == again[1]).all() and len(rows) > 1000\n"
+        "    for first in range(100_000, 160_000, 20_000): fill(first)\n"  # merging at the end, too
+        "    index = None\n"
+        "child = os.fork()\n"
+        "check()\n"
+        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_interpreter_ends_while_an_index_merges():
+    for end in ("", "del index", "import os; os._exit(0)", "import sys; sys.keep = index"):
+        done = subprocess.run(
+            [sys.executable, "-c", LARGE + end], capture_output=True, text=True, timeout=120
+        )
         assert (done.returncode, done.stderr) == (0, "")

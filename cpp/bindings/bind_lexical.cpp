@@ -257,6 +257,10 @@ class PyTextIndex {
     const GilRelease release;
     index_.compact();
   }
+  void settle() {
+    const GilRelease release;
+    index_.settle();
+  }
   void save(const std::string& path, const IndexSettings& settings, const RowTable& rows) {
     const GilRelease release;
     index_.save(path, settings, rows);
@@ -414,6 +418,7 @@ void register_lexical(py::module_& module) {
            py::arg("threads"), py::arg("allow").noconvert() = py::none())
       .def("explain", &PyTextIndex::explain, py::arg("query"), py::arg("slot"))
       .def("compact", &PyTextIndex::compact)
+      .def("settle", &PyTextIndex::settle)
       .def("save", &PyTextIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"))
       .def("load", &PyTextIndex::load, py::arg("file"))
       .def("contains", &PyTextIndex::contains, py::arg("slot"))
@@ -482,12 +487,19 @@ void register_lexical(py::module_& module) {
           py::arg("indptr").noconvert(), py::arg("token_ids").noconvert(), py::arg("k"),
           py::arg("threads"), py::arg("allow").noconvert() = py::none())
       .def("compact", &TokenIndex::compact, py::call_guard<GilRelease>())
+      .def("settle", &TokenIndex::settle, py::call_guard<GilRelease>())
       .def("save", &TokenIndex::save, py::arg("path"), py::arg("settings"), py::arg("rows"),
            py::call_guard<GilRelease>())
       .def("load", &TokenIndex::load, py::arg("file"), py::call_guard<GilRelease>())
       .def("contains", &TokenIndex::contains, py::arg("slot"))
       .def("size", &TokenIndex::size)
-      .def("stats", [](const TokenIndex& index) { return to_dict(index.stats()); });
+      .def("stats", [](const TokenIndex& index) {
+        const Bm25Stats stats = [&] {
+          const GilRelease release;
+          return index.stats();
+        }();
+        return to_dict(stats);
+      });
 
   py::class_<RowTable>(module, "RowTable")
       .def(py::init<>())

@@ -1,6 +1,8 @@
 #include "lexical/bm25_index.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <numeric>
 #include <stdexcept>
@@ -12,29 +14,208 @@
 namespace spector {
 namespace {
 
-// Segments of about equal size are merged when there are this many: each posting is rewritten once
-// per factor of growth.
-constexpr std::size_t kFanIn = 4;
-
 // Segments are not merged beyond this, so that their 32-bit positions never run out.
 constexpr std::uint64_t kMaxPostings = 1'000'000'000;
 
 // A batch of so many documents becomes a segment of its own.
 constexpr std::size_t kBulk = 4096;
 
-// Sizes by factors of 4: 0 for up to 4 rows, 1 for up to 16, ...
+// So many dead rows are left in the head: what a document that is written again and again may cost
+// in memory. A head of few live rows is then made anew, another one is sealed, which costs each
+// document at most one further merge.
+constexpr std::uint32_t kMostDeadRows = 32;
+constexpr std::uint32_t kFewRows = 512;
+
+// Sizes by factors of 4: 0 for up to 3 rows, 1 for up to 15, ...
 constexpr int kSizeClasses = 16;
 int size_class(const Segment& segment) noexcept {
   const auto live = segment.n_rows() - segment.n_dead_rows();
   return (std::bit_width(std::max<std::uint32_t>(live, 1)) - 1) / 2;
 }
 
-// Appends the varint differences of `terms` after renaming; `numbers` keeps their order.
+bool mostly_dead(const Segment& segment) noexcept {
+  return segment.n_dead_postings() * 4 > segment.n_postings() ||
+         segment.n_dead_rows() * 2 > segment.n_rows() + 64 ||
+         segment.n_dead_rows() == segment.n_rows();
+}
+
+std::uint64_t live_postings(const Segment& segment) noexcept {
+  return segment.n_postings() - segment.n_dead_postings();
+}
+
+// Appends the terms of a row after renaming; `numbers` keeps their order.
 void add_renamed(Segment::Rows& rows, const Segment& from, std::uint32_t row,
                  std::span<const std::uint32_t> numbers, std::vector<TermCount>& scratch) {
   scratch.clear();
   from.for_each_term(row, [&](std::uint32_t term) { scratch.push_back({numbers[term], 1}); });
   rows.add(from.slot(row), from.lengths()[row], scratch);
+}
+
+// What the bounds of a segment are made for.
+struct Scoring {
+  double k1;
+  double b;
+  double average;
+};
+
+// Postings grow by appending; a term whose rows do not ascend is sorted when it ends.
+class PostingsBuilder {
+ public:
+  explicit PostingsBuilder(std::uint64_t n_postings) {
+    postings_.rows.reserve(n_postings);
+    postings_.frequencies.reserve(n_postings);
+    postings_.ends.push_back(0);
+  }
+  void add(std::uint32_t row, std::uint32_t frequency) {
+    ascends_ &= postings_.rows.size() == postings_.ends.back() || postings_.rows.back() < row;
+    postings_.rows.push_back(row);
+    postings_.frequencies.push_back(frequency);
+  }
+  void end_term(std::uint32_t term) {
+    const std::uint64_t begin = postings_.ends.back();
+    const std::uint64_t end = postings_.rows.size();
+    if (begin == end) return;
+    if (!ascends_) {
+      pairs_.clear();
+      for (std::uint64_t i = begin; i < end; ++i) {
+        pairs_.emplace_back(postings_.rows[i], postings_.frequencies[i]);
+      }
+      std::sort(pairs_.begin(), pairs_.end());
+      for (std::uint64_t i = begin; i < end; ++i) {
+        std::tie(postings_.rows[i], postings_.frequencies[i]) = pairs_[i - begin];
+      }
+    }
+    ascends_ = true;
+    postings_.terms.push_back(term);
+    postings_.ends.push_back(end);
+  }
+  [[nodiscard]] Segment::Postings take() { return std::move(postings_); }
+
+ private:
+  Segment::Postings postings_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_;
+  bool ascends_ = true;
+};
+
+// A segment of the rows of `segments` that are alive in `state` and have `n_postings` in all. Null
+// if `abandoned` becomes true.
+std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segments,
+                               StateNumber state, std::uint64_t n_postings, std::size_t n_terms,
+                               std::span<const std::uint32_t> numbers, const Scoring& scoring,
+                               const std::atomic<bool>& abandoned) {
+  std::vector<const Segment*> parts;
+  for (const auto& segment : segments) {
+    segment->check_rows();
+    parts.push_back(segment.get());
+  }
+  // Where they do not overlap, rows and postings are in their order from the beginning.
+  std::sort(parts.begin(), parts.end(),
+            [](const Segment* x, const Segment* y) { return x->slot(0) < y->slot(0); });
+  struct Source {
+    std::uint32_t slot;
+    std::uint32_t part;
+    std::uint32_t row;
+  };
+  std::vector<Source> sources;
+  std::vector<std::vector<std::uint32_t>> new_rows(parts.size());
+  for (std::uint32_t part = 0; part < parts.size(); ++part) {
+    new_rows[part].assign(parts[part]->n_rows(), Segment::kNone);
+    for (std::uint32_t row = 0; row < parts[part]->n_rows(); ++row) {
+      if (parts[part]->alive(row, state)) sources.push_back({parts[part]->slot(row), part, row});
+    }
+  }
+  const auto by_slot = [](const Source& x, const Source& y) { return x.slot < y.slot; };
+  if (!std::is_sorted(sources.begin(), sources.end(), by_slot)) {
+    std::sort(sources.begin(), sources.end(), by_slot);
+  }
+
+  Segment::Rows rows;
+  rows.slots.reserve(sources.size());
+  rows.lengths.reserve(sources.size());
+  rows.row_term_ends.reserve(sources.size());
+  if (numbers.empty()) {
+    std::size_t bytes = 0;
+    for (const Source& source : sources) {
+      bytes += parts[source.part]->packed_terms(source.row).size();
+    }
+    rows.row_terms.reserve(bytes);
+  }
+  std::vector<TermCount> scratch;
+  for (const Source& source : sources) {
+    const Segment& part = *parts[source.part];
+    new_rows[source.part][source.row] = static_cast<std::uint32_t>(rows.slots.size());
+    if (!numbers.empty()) {
+      add_renamed(rows, part, source.row, numbers, scratch);
+    } else {
+      rows.add_packed(source.slot, part.lengths()[source.row], part.packed_terms(source.row));
+    }
+    if (abandoned.load(std::memory_order_relaxed)) return nullptr;
+  }
+  sources = {};
+  rows.row_terms.shrink_to_fit();
+
+  PostingsBuilder postings(n_postings);
+  for (std::uint32_t term = 0; term < n_terms; ++term) {
+    if (abandoned.load(std::memory_order_relaxed)) return nullptr;
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      const Segment& segment = *parts[part];
+      const std::uint32_t place = segment.place(term);
+      if (place == Segment::kNone) continue;
+      const Segment::Term& kept = segment.term(place);
+      segment.for_each_row(kept, [&](std::uint32_t row, std::uint32_t i) {
+        const std::uint32_t new_row = new_rows[part][row];
+        if (new_row != Segment::kNone) postings.add(new_row, segment.frequency(kept, i));
+      });
+    }
+    postings.end_term(numbers.empty() ? term : numbers[term]);
+  }
+  return std::make_unique<Segment>(std::move(rows), postings.take(), scoring.k1, scoring.b,
+                                   scoring.average);
+}
+
+// A segment of the `wanted` documents, whose slots are distinct.
+std::unique_ptr<Segment> invert(const Documents& documents, const std::vector<bool>& wanted,
+                                std::size_t n_terms, const Scoring& scoring) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) order.push_back(i);
+  }
+  const auto by_slot = [&](std::uint32_t x, std::uint32_t y) {
+    return documents.slots[x] < documents.slots[y];
+  };
+  if (!std::is_sorted(order.begin(), order.end(), by_slot)) {
+    std::sort(order.begin(), order.end(), by_slot);
+  }
+  Segment::Rows rows;
+  rows.slots.reserve(order.size());
+  rows.lengths.reserve(order.size());
+  rows.row_term_ends.reserve(order.size());
+  std::vector<std::uint64_t> next(n_terms + 1);  // counts, then where each term's postings go on
+  for (const std::uint32_t i : order) {
+    rows.add(documents.slots[i], documents.lengths[i], documents.terms(i));
+    for (const TermCount& term : documents.terms(i)) ++next[term.term + 1];
+  }
+  rows.row_terms.shrink_to_fit();
+  Segment::Postings postings;
+  postings.ends.push_back(0);
+  for (std::uint32_t term = 0; term < n_terms; ++term) {
+    if (next[term + 1] > 0) {
+      postings.terms.push_back(term);
+      postings.ends.push_back(next[term] + next[term + 1]);
+    }
+    next[term + 1] += next[term];
+  }
+  postings.rows.resize(next.back());
+  postings.frequencies.resize(next.back());
+  for (std::uint32_t row = 0; row < order.size(); ++row) {
+    for (const TermCount& term : documents.terms(order[row])) {
+      const std::uint64_t at = next[term.term]++;
+      postings.rows[at] = row;
+      postings.frequencies[at] = term.count;
+    }
+  }
+  return std::make_unique<Segment>(std::move(rows), std::move(postings), scoring.k1, scoring.b,
+                                   scoring.average);
 }
 
 }  // namespace
@@ -47,7 +228,8 @@ SlotSet::SlotSet(std::span<const std::uint32_t> slots) : slots_(slots.begin(), s
   for (const std::uint32_t slot : slots_) words_[slot / 64] |= std::uint64_t{1} << (slot % 64);
 }
 
-Bm25Index::Bm25Index(double k1, double b, EpochDomain& epochs) : k1_(k1), b_(b), epochs_(epochs) {
+Bm25Index::Bm25Index(double k1, double b, EpochDomain& epochs, const MergePolicy& policy)
+    : k1_(k1), b_(b), epochs_(epochs), policy_(policy) {
   if (!(k1 >= 0 && k1 <= 3)) {
     throw std::invalid_argument("k1 must be in [0, 3], not " + std::to_string(k1));
   }
@@ -70,6 +252,10 @@ Bm25Index::Place Bm25Index::find(std::uint32_t slot) const noexcept {
 void Bm25Index::reserve_kill(const Place& place) {
   if (place.segment != nullptr) {
     place.segment->reserve_erase(place.row, epochs_);
+    for (const auto& merge : merges_) {
+      auto& deleted = merge->deleted_;
+      if (deleted.size() == deleted.capacity()) deleted.reserve(2 * deleted.size() + 16);
+    }
   } else if (place.row != Segment::kNone) {
     head_->reserve_erase(place.row);
   }
@@ -81,6 +267,9 @@ void Bm25Index::kill(const Place& place) noexcept {
     place.segment->erase(place.row, number_ + 1, epochs_);
     total_length_ -= place.segment->lengths()[place.row];
     place.segment->for_each_term(place.row, lose);
+    for (const auto& merge : merges_) {
+      if (merge->has(place.segment)) merge->deleted_.push_back(place.segment->slot(place.row));
+    }
   } else {
     head_->erase(place.row, number_ + 1);
     total_length_ -= head_->documents().lengths[place.row];
@@ -134,6 +323,9 @@ void Bm25Index::put(const Documents& documents) {
     reserve_kill(before);
     replaced.push_back(before);
   }
+  for (const auto& merge : merges_) {
+    merge->deleted_.reserve(merge->deleted_.size() + replaced.size());
+  }
   // The bounds are for the average there will be; as yet the index may even be empty.
   std::uint64_t n = n_documents_;
   std::uint64_t total = total_length_;
@@ -142,8 +334,9 @@ void Bm25Index::put(const Documents& documents) {
     ++n;
     total += documents.lengths[i];
   }
-  std::unique_ptr<Segment> segment =
-      merge({}, &documents, wanted, {}, static_cast<double>(total) / static_cast<double>(n));
+  std::shared_ptr<Segment> segment =
+      invert(documents, wanted, live_.size(),
+             {k1_, b_, static_cast<double>(total) / static_cast<double>(n)});
   segments_.reserve(segments_.size() + 1);
   // Nothing below throws.
   for (const Place& place : replaced) kill(place);
@@ -186,8 +379,9 @@ Bm25State Bm25Index::state() {
 }
 
 void Bm25Index::published() noexcept {
+  if (old_segments_.empty() && old_heads_.empty()) return;
   for (auto& segment : old_segments_) {
-    const std::uint64_t bytes = segment->memory_bytes();
+    const std::uint64_t bytes = (*segment)->memory_bytes();
     epochs_.retire(std::move(segment), bytes);
   }
   for (auto& head : old_heads_) {
@@ -196,6 +390,7 @@ void Bm25Index::published() noexcept {
   }
   old_segments_.clear();
   old_heads_.clear();
+  epochs_.collect();  // they are large: not to be left until more has come together
 }
 
 double Bm25Index::average_length() const noexcept {
@@ -203,154 +398,43 @@ double Bm25Index::average_length() const noexcept {
                            : static_cast<double>(total_length_) / static_cast<double>(n_documents_);
 }
 
-std::unique_ptr<Segment> Bm25Index::merge(std::span<Segment* const> segments,
-                                          const Documents* documents,
-                                          const std::vector<bool>& wanted,
-                                          std::span<const std::uint32_t> numbers,
-                                          double average) const {
-  for (const Segment* segment : segments) segment->check_rows();
-  // The live rows of all parts in the order of their slots. Part i is segments[i]; the last is
-  // `documents`.
-  struct Source {
-    std::uint32_t slot;
-    std::uint32_t part;
-    std::uint32_t row;
-  };
-  std::vector<Source> sources;
-  const auto last_part = static_cast<std::uint32_t>(segments.size());
-  for (std::uint32_t part = 0; part < segments.size(); ++part) {
-    for (std::uint32_t row = 0; row < segments[part]->n_rows(); ++row) {
-      if (segments[part]->alive(row, kAlive - 1)) {
-        sources.push_back({segments[part]->slot(row), part, row});
-      }
-    }
-  }
-  for (std::uint32_t row = 0; row < wanted.size(); ++row) {
-    if (wanted[row]) sources.push_back({documents->slots[row], last_part, row});
-  }
-  const auto by_slot = [](const Source& x, const Source& y) { return x.slot < y.slot; };
-  if (!std::is_sorted(sources.begin(), sources.end(), by_slot)) {
-    std::sort(sources.begin(), sources.end(), by_slot);
-  }
-
-  Segment::Rows rows;
-  rows.slots.reserve(sources.size());
-  rows.lengths.reserve(sources.size());
-  rows.row_term_ends.reserve(sources.size());
-  if (numbers.empty()) {
-    std::size_t bytes = 0;
-    for (const Source& source : sources) {
-      if (source.part != last_part) bytes += segments[source.part]->packed_terms(source.row).size();
-    }
-    rows.row_terms.reserve(bytes);
-  }
-  std::vector<std::vector<std::uint32_t>> new_rows(segments.size() + 1);
-  for (std::uint32_t part = 0; part < segments.size(); ++part) {
-    new_rows[part].assign(segments[part]->n_rows(), Segment::kNone);
-  }
-  new_rows[last_part].assign(wanted.size(), Segment::kNone);
-  std::vector<TermCount> scratch;
-  for (const Source& source : sources) {
-    new_rows[source.part][source.row] = static_cast<std::uint32_t>(rows.slots.size());
-    if (source.part == last_part) {
-      const std::span<const TermCount> terms = documents->terms(source.row);
-      scratch.assign(terms.begin(), terms.end());
-      if (!numbers.empty()) {
-        for (TermCount& term : scratch) term.term = numbers[term.term];
-      }
-      rows.add(source.slot, documents->lengths[source.row], scratch);
-    } else if (!numbers.empty()) {
-      add_renamed(rows, *segments[source.part], source.row, numbers, scratch);
-    } else {
-      rows.add_packed(source.slot, segments[source.part]->lengths()[source.row],
-                      segments[source.part]->packed_terms(source.row));
-    }
-  }
-  sources = {};
-
-  // Postings by term: count, then fill part by part; rows of a part ascend, and where parts
-  // interleave, the term's rows are sorted in the end.
-  std::vector<std::uint64_t> count(live_.size() + 1);
-  const auto for_each_posting = [&](const auto& visit) {
-    for (std::uint32_t part = 0; part < segments.size(); ++part) {
-      const Segment& segment = *segments[part];
-      for (std::uint32_t place = 0; place < segment.term_numbers().size(); ++place) {
-        const Segment::Term& term = segment.term(place);
-        const std::uint32_t number = segment.term_numbers()[place];
-        segment.for_each_row(term, [&](std::uint32_t row, std::uint32_t i) {
-          const std::uint32_t new_row = new_rows[part][row];
-          if (new_row != Segment::kNone) visit(number, new_row, segment.frequency(term, i));
-        });
-      }
-    }
-    for (std::uint32_t row = 0; row < wanted.size(); ++row) {
-      const std::uint32_t new_row = new_rows[last_part][row];
-      if (new_row == Segment::kNone) continue;
-      for (const TermCount& term : documents->terms(row)) visit(term.term, new_row, term.count);
-    }
-  };
-  for_each_posting([&](std::uint32_t term, std::uint32_t, std::uint32_t) { ++count[term + 1]; });
-  std::partial_sum(count.begin(), count.end(), count.begin());
-  Segment::Postings postings;
-  postings.rows.resize(count.back());
-  postings.frequencies.resize(count.back());
-  {
-    std::vector<std::uint64_t> next(count.begin(), count.end() - 1);
-    for_each_posting([&](std::uint32_t term, std::uint32_t row, std::uint32_t frequency) {
-      const std::uint64_t at = next[term]++;
-      postings.rows[at] = row;
-      postings.frequencies[at] = frequency;
-    });
-  }
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  postings.ends.push_back(0);
-  for (std::uint32_t term = 0; term < live_.size(); ++term) {
-    const std::uint64_t begin = count[term];
-    const std::uint64_t end = count[term + 1];
-    if (begin == end) continue;
-    postings.terms.push_back(numbers.empty() ? term : numbers[term]);
-    postings.ends.push_back(end);
-    const auto first = postings.rows.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last = postings.rows.begin() + static_cast<std::ptrdiff_t>(end);
-    if (std::is_sorted(first, last)) continue;
-    pairs.clear();
-    for (std::uint64_t i = begin; i < end; ++i) {
-      pairs.emplace_back(postings.rows[i], postings.frequencies[i]);
-    }
-    std::sort(pairs.begin(), pairs.end());
-    for (std::uint64_t i = begin; i < end; ++i) {
-      std::tie(postings.rows[i], postings.frequencies[i]) = pairs[i - begin];
-    }
-  }
-  rows.row_terms.shrink_to_fit();
-  return std::make_unique<Segment>(std::move(rows), std::move(postings), k1_, b_, average);
-}
-
-void Bm25Index::replace(const std::vector<Segment*>& segments, bool with_head,
-                        std::span<const std::uint32_t> numbers) {
+std::unique_ptr<Segment> Bm25Index::sealed_head() const {
   std::vector<bool> wanted;
-  for (std::uint32_t row = 0; with_head && row < head_->n_rows(); ++row) {
+  for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
     wanted.push_back(head_->alive(row, kAlive - 1));
   }
-  std::unique_ptr<Segment> merged =
-      merge(segments, &head_->documents(), wanted, numbers, average_length());
-  std::unique_ptr<Head> head = with_head ? std::make_unique<Head>(epochs_) : nullptr;
+  return invert(head_->documents(), wanted, live_.size(), {k1_, b_, average_length()});
+}
+
+void Bm25Index::replace(const Owned& segments, std::unique_ptr<Segment> merged) {
+  std::shared_ptr<Segment> added = std::move(merged);
   segments_.reserve(segments_.size() + 1);
-  old_segments_.reserve(old_segments_.size() + segments.size());
-  old_heads_.reserve(old_heads_.size() + 1);
-  epochs_.reserve(old_segments_.size() + segments.size() + old_heads_.size() + 2);
+  std::vector<std::unique_ptr<const std::shared_ptr<Segment>>> old;
+  for (const auto& segment : segments) {
+    old.push_back(std::make_unique<const std::shared_ptr<Segment>>(segment));
+  }
+  old_segments_.reserve(old_segments_.size() + old.size());
+  epochs_.reserve(old_segments_.size() + old.size() + old_heads_.size() + 2);
   // Nothing below throws.
-  for (Segment* segment : segments) {
-    const auto at = std::find_if(segments_.begin(), segments_.end(),
-                                 [&](const auto& owned) { return owned.get() == segment; });
-    old_segments_.push_back(std::move(*at));
-    segments_.erase(at);
+  for (auto& segment : old) {
+    segments_.erase(std::find(segments_.begin(), segments_.end(), *segment));
+    old_segments_.push_back(std::move(segment));
   }
-  if (merged->n_rows() > 0) segments_.push_back(std::move(merged));
-  if (with_head) {
-    old_heads_.push_back(std::move(head_));
-    head_ = std::move(head);
-  }
+  if (added->n_rows() > 0) segments_.push_back(std::move(added));
+}
+
+void Bm25Index::replace_head(std::unique_ptr<Head> head) {
+  old_heads_.reserve(old_heads_.size() + 1);
+  epochs_.reserve(old_segments_.size() + old_heads_.size() + 2);
+  old_heads_.push_back(std::move(head_));
+  head_ = std::move(head);
+}
+
+void Bm25Index::seal_head() {
+  std::shared_ptr<Segment> sealed = sealed_head();
+  segments_.reserve(segments_.size() + 1);
+  replace_head(std::make_unique<Head>(epochs_));
+  if (sealed->n_rows() > 0) segments_.push_back(std::move(sealed));
 }
 
 void Bm25Index::renew_head() {
@@ -360,39 +444,111 @@ void Bm25Index::renew_head() {
       head->add(head_->documents().slots[row], head_->documents().lengths[row],
                 head_->documents().terms(row));
   }
-  old_heads_.reserve(old_heads_.size() + 1);
-  epochs_.reserve(old_segments_.size() + old_heads_.size() + 2);
-  old_heads_.push_back(std::move(head_));
-  head_ = std::move(head);
+  replace_head(std::move(head));
+}
+
+Bm25Index::Owned Bm25Index::due() const {
+  const auto merging = [this](const std::shared_ptr<Segment>& segment) {
+    return std::any_of(merges_.begin(), merges_.end(),
+                       [&](const auto& merge) { return merge->has(segment.get()); });
+  };
+  // Few segments of each size: merge a size that has grown too many.
+  for (int size = 0; size < kSizeClasses && segments_.size() >= policy_.fan_in; ++size) {
+    Owned equal;
+    std::uint64_t postings = 0;
+    for (const auto& segment : segments_) {
+      if (size_class(*segment) != size || merging(segment)) continue;
+      equal.push_back(segment);
+      postings += segment->n_postings();
+    }
+    if (equal.size() >= policy_.fan_in && postings < kMaxPostings) return equal;
+  }
+  for (const auto& segment : segments_) {
+    if (mostly_dead(*segment) && !merging(segment)) return {segment};
+  }
+  return {};
+}
+
+bool Bm25Index::falls_behind() const noexcept {
+  std::array<std::size_t, kSizeClasses> n{};
+  for (const auto& segment : segments_) {
+    // Those that are too large to be merged any more are not waiting for it.
+    if (segment->n_postings() < kMaxPostings / policy_.fan_in) {
+      ++n[static_cast<std::size_t>(size_class(*segment))];
+    }
+  }
+  return std::any_of(n.begin(), n.end(), [&](std::size_t i) { return i >= policy_.most; });
+}
+
+std::shared_ptr<Bm25Index::Merge> Bm25Index::make_merge(Owned segments, StateNumber number) const {
+  auto merge = std::make_shared<Merge>();
+  merge->segments_ = std::move(segments);
+  merge->number_ = number;
+  for (const auto& segment : merge->segments_) merge->n_postings_ += live_postings(*segment);
+  merge->n_terms_ = live_.size();
+  merge->k1_ = k1_;
+  merge->b_ = b_;
+  merge->average_ = average_length();
+  return merge;
+}
+
+bool Bm25Index::Merge::has(const Segment* segment) const noexcept {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const auto& own) { return own.get() == segment; });
+}
+
+void Bm25Index::Merge::run() {
+  merged_ = merge(segments_, number_, n_postings_, n_terms_, {}, {k1_, b_, average_}, abandoned_);
+}
+
+std::shared_ptr<Bm25Index::Merge> Bm25Index::begin_merge() {
+  Owned segments = due();
+  if (segments.empty()) return nullptr;
+  merges_.reserve(merges_.size() + 1);
+  merges_.push_back(make_merge(std::move(segments), number_));
+  return merges_.back();
+}
+
+bool Bm25Index::finish(Merge& merge) {
+  if (merge.abandoned()) return false;
+  for (const std::uint32_t slot : merge.deleted_) {
+    merge.merged_->erase(merge.merged_->find(slot), number_ + 1, epochs_);
+  }
+  replace(merge.segments_, std::move(merge.merged_));
+  abandon(merge);
+  return true;
+}
+
+void Bm25Index::abandon(Merge& merge) noexcept {
+  merge.abandoned_.store(true, std::memory_order_relaxed);
+  std::erase_if(merges_, [&](const auto& own) { return own.get() == &merge; });
+}
+
+void Bm25Index::abandon_merges() noexcept {
+  for (const auto& merge : merges_) merge->abandoned_.store(true, std::memory_order_relaxed);
+  merges_.clear();
 }
 
 void Bm25Index::tidy() {
   try {
-    if (head_->n_rows() >= Head::kMaxRows) {
-      replace({}, true);
-    } else if (head_->n_dead_postings() * 4 > head_->n_postings() ||
-               head_->n_dead_rows() * 2 > head_->n_rows() + 64) {
+    const std::uint32_t live_rows = head_->n_rows() - head_->n_dead_rows();
+    const bool many_dead =
+        head_->n_dead_postings() * 4 > head_->n_postings() || head_->n_dead_rows() > kMostDeadRows;
+    if (head_->n_rows() >= policy_.head_rows || (many_dead && live_rows > kFewRows)) {
+      seal_head();
+    } else if (many_dead) {
       renew_head();
     }
-    // Few segments of each size: merge a size that has grown too many.
-    for (int size = 0; size < kSizeClasses && segments_.size() >= kFanIn; ++size) {
-      std::vector<Segment*> equal;
+    while (true) {
+      Owned segments = due();
+      if (segments.empty()) break;
       std::uint64_t postings = 0;
-      for (const auto& segment : segments_) {
-        if (size_class(*segment) != size) continue;
-        equal.push_back(segment.get());
-        postings += segment->n_postings();
-      }
-      if (equal.size() >= kFanIn && postings < kMaxPostings) replace(equal, false);
-    }
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      Segment& segment = *segments_[i];
-      if (segment.n_dead_postings() * 4 > segment.n_postings() ||
-          segment.n_dead_rows() * 2 > segment.n_rows() + 64 ||
-          segment.n_dead_rows() == segment.n_rows()) {
-        replace({&segment}, false);
-        i = static_cast<std::size_t>(-1);  // the list has changed
-      }
+      for (const auto& segment : segments) postings += live_postings(*segment);
+      if (postings > policy_.small && !falls_behind()) break;
+      // Nothing is deleted before it is finished, so all that is dead by now stays out.
+      const std::shared_ptr<Merge> merge = make_merge(std::move(segments), kAlive - 1);
+      merge->run();
+      replace(merge->segments_, std::move(merge->merged_));
     }
   } catch (const std::bad_alloc&) {
     // The index is whole without it; the next change tries again.
@@ -401,8 +557,10 @@ void Bm25Index::tidy() {
 }
 
 void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
-  std::vector<Segment*> all;
-  for (const auto& segment : segments_) all.push_back(segment.get());
+  Owned all = segments_;
+  std::uint64_t postings = 0;
+  if (head_->n_rows() > head_->n_dead_rows()) all.push_back(sealed_head());
+  for (const auto& segment : all) postings += live_postings(*segment);
   std::vector<std::uint32_t> live;
   if (!numbers.empty()) {
     live.resize(n_terms_);
@@ -410,8 +568,24 @@ void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
       if (numbers[term] != kDropped) live[numbers[term]] = live_[term];
     }
   }
-  replace(all, true, numbers);
+  std::unique_ptr<Segment> merged = merge(all, kAlive - 1, postings, live_.size(), numbers,
+                                          {k1_, b_, average_length()}, std::atomic<bool>(false));
+  auto head = std::make_unique<Head>(epochs_);
+  const Owned before = segments_;
+  old_heads_.reserve(old_heads_.size() + 1);
+  replace(before, std::move(merged));
+  // Nothing below throws.
+  abandon_merges();
+  replace_head(std::move(head));
   if (!numbers.empty()) live_ = std::move(live);
+}
+
+bool Bm25Index::wastes_terms(std::uint64_t n_known) const noexcept {
+  const std::uint64_t unused = n_known - n_terms_;
+  if (unused <= n_terms_ / 4 + 64) return false;
+  std::uint64_t postings = head_->n_postings();
+  for (const auto& segment : segments_) postings += segment->n_postings();
+  return unused > postings / 64;
 }
 
 std::vector<std::uint32_t> Bm25Index::compact_numbers() const {
@@ -432,7 +606,7 @@ std::optional<const Segment*> Bm25Index::sealed() const noexcept {
   return only.n_dead_rows() == 0 && by_place ? std::optional(&only) : std::nullopt;
 }
 
-void Bm25Index::adopt(std::unique_ptr<Segment> segment) {
+void Bm25Index::adopt(std::shared_ptr<Segment> segment) {
   if (n_documents_ > 0) throw std::logic_error("the index has documents");
   std::vector<std::uint32_t> live;
   if (segment != nullptr) {

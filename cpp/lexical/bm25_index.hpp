@@ -10,8 +10,12 @@
 // see. The owner publishes `state()` when a change is complete (all of a batch at once) and then
 // calls `published()`, which lets go of what the new state no longer needs. Searching is free
 // functions over a state, from any thread, without locks (bm25_search.cpp).
+//
+// Changes seal the head when it is full and merge what is small; larger merges are handed out
+// (`begin_merge`) to be made beside further changes, usually by a MergeThread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -102,10 +106,22 @@ struct Bm25State {
 [[nodiscard]] bool contains(const Bm25State& state, const EpochDomain::Pin& pin,
                             std::uint32_t slot) noexcept;
 
+// When the head is sealed and segments are merged, and by whom. Tests make both frequent.
+struct MergePolicy {
+  std::uint32_t head_rows = Head::kMaxRows;  // sealed at so many
+  // Segments of about equal size are merged when there are this many: each posting is rewritten
+  // once per factor of growth.
+  std::size_t fan_in = 4;
+  // Live postings that a change merges itself: about a millisecond's work.
+  std::uint64_t small = 1U << 16;
+  // So many segments of one size mean that merges fall behind: then a change makes one itself.
+  std::size_t most = 12;
+};
+
 class Bm25Index {
  public:
   // Throws std::invalid_argument unless k1 is in [0,3] and b in [0,1] (BM25-3).
-  Bm25Index(double k1, double b, EpochDomain& epochs);
+  Bm25Index(double k1, double b, EpochDomain& epochs, const MergePolicy& policy = {});
 
   // Adds a document or replaces it entirely. `terms` are distinct and ascend. On an exception
   // (memory, or Capacity) nothing has changed.
@@ -125,12 +141,51 @@ class Bm25Index {
   // The last `state()` is what readers get from now on.
   void published() noexcept;
 
+  // Segments that are to become one. Between `begin_merge` and `finish` the index may change.
+  class Merge {
+   public:
+    // The work itself, needing no lock and nothing of the index; once. Returns early if the merge
+    // is abandoned meanwhile. On an exception `abandon` it.
+    void run();
+    [[nodiscard]] bool abandoned() const noexcept {
+      return abandoned_.load(std::memory_order_relaxed);
+    }
+
+   private:
+    friend class Bm25Index;
+    [[nodiscard]] bool has(const Segment* segment) const noexcept;
+
+    std::vector<std::shared_ptr<Segment>> segments_;
+    StateNumber number_ = 0;        // of the state whose live rows it takes
+    std::uint64_t n_postings_ = 0;  // of those
+    std::size_t n_terms_ = 0;
+    double k1_ = 0;
+    double b_ = 0;
+    double average_ = 0;
+    std::atomic<bool> abandoned_{false};
+    std::unique_ptr<Segment> merged_;
+    // The writer's: slots whose rows were deleted since it began.
+    std::vector<std::uint32_t> deleted_;
+  };
+
+  [[nodiscard]] bool merge_is_due() const { return !due().empty(); }
+  // A merge that is due, or null. Everything is published.
+  [[nodiscard]] std::shared_ptr<Merge> begin_merge();
+  // Takes in what `run` made, with the deletions since; true if there is something to publish,
+  // false if the merge was abandoned. On an exception (memory) `abandon` it: nothing has changed.
+  bool finish(Merge& merge);
+  void abandon(Merge& merge) noexcept;
+  void abandon_merges() noexcept;
+
   // Makes one segment without dead rows of everything. `numbers`, if given, renames the terms:
   // numbers[t] is the new number of term t, ascending with t, kDropped for a term without live
   // documents; the owner publishes its own renaming together with the state.
   static constexpr std::uint32_t kDropped = 0xffffffffU;
   void compact(std::span<const std::uint32_t> numbers = {});
 
+  // True if so many of `n_known` term numbers have no live documents that dropping them is worth a
+  // compaction: more than a quarter, and enough for the work, which is that of all postings.
+  [[nodiscard]] bool wastes_terms(std::uint64_t n_known) const noexcept;
   // A renaming that drops the terms without live documents.
   [[nodiscard]] std::vector<std::uint32_t> compact_numbers() const;
 
@@ -139,7 +194,7 @@ class Bm25Index {
   [[nodiscard]] std::optional<const Segment*> sealed() const noexcept;
 
   // Of an index without documents: takes them from a segment in which place i is term i.
-  void adopt(std::unique_ptr<Segment> segment);
+  void adopt(std::shared_ptr<Segment> segment);
 
   [[nodiscard]] double k1() const noexcept { return k1_; }
   [[nodiscard]] double b() const noexcept { return b_; }
@@ -148,7 +203,7 @@ class Bm25Index {
   [[nodiscard]] Bm25Stats stats() const noexcept;
 
  private:
-  using Owned = std::vector<std::unique_ptr<Segment>>;
+  using Owned = std::vector<std::shared_ptr<Segment>>;
 
   struct Place {
     Segment* segment;  // null: in the head
@@ -160,28 +215,30 @@ class Bm25Index {
   void kill(const Place& place) noexcept;
   [[nodiscard]] double average_length() const noexcept;
 
-  // A segment of the live rows of `segments` and of the `wanted` documents, with bounds for the
-  // average length.
-  [[nodiscard]] std::unique_ptr<Segment> merge(std::span<Segment* const> segments,
-                                               const Documents* documents,
-                                               const std::vector<bool>& wanted,
-                                               std::span<const std::uint32_t> numbers,
-                                               double average) const;
-  // Replaces segments (and the head) by their merge.
-  void replace(const std::vector<Segment*>& segments, bool with_head,
-               std::span<const std::uint32_t> numbers = {});
+  // The live rows of the head as a segment.
+  [[nodiscard]] std::unique_ptr<Segment> sealed_head() const;
+  // Puts `merged` in the place of `segments`. On an exception nothing has changed.
+  void replace(const Owned& segments, std::unique_ptr<Segment> merged);
+  void replace_head(std::unique_ptr<Head> head);
+  void seal_head();
   void renew_head();  // the live rows of the head in a new one
+  // Segments that should be one and are in no merge; empty if there are none.
+  [[nodiscard]] Owned due() const;
+  [[nodiscard]] bool falls_behind() const noexcept;
+  [[nodiscard]] std::shared_ptr<Merge> make_merge(Owned segments, StateNumber number) const;
   // Seals, merges and reclaims where that is due (IDX-2).
   void tidy();
 
   double k1_;
   double b_;
   EpochDomain& epochs_;
+  MergePolicy policy_;
   std::unique_ptr<Head> head_;
   Owned segments_;
-  // Replaced, but still part of the published state.
+  std::vector<std::shared_ptr<Merge>> merges_;  // begun and neither finished nor abandoned
+  // Replaced, but still part of the published state. Merges may own segments, too.
   std::vector<std::unique_ptr<Head>> old_heads_;
-  Owned old_segments_;
+  std::vector<std::unique_ptr<const std::shared_ptr<Segment>>> old_segments_;
 
   StateNumber number_ = 0;           // of the state that the next `state()` will be
   std::vector<std::uint32_t> live_;  // by term: document frequency

@@ -76,10 +76,16 @@ void Documents::add(std::uint32_t slot, std::uint32_t length, std::span<const Te
 }
 
 void Documents::clear() noexcept {
+  constexpr std::uint64_t kKept = 1U << 20;  // bytes, for the next ones
   slots.clear();
   lengths.clear();
   ends.resize(1);
   counts.clear();
+  if (memory_bytes() < kKept) return;
+  slots = {};
+  lengths = {};
+  counts = {};
+  ends.shrink_to_fit();  // keeps its capacity if there is no memory for less
 }
 
 std::uint64_t Documents::memory_bytes() const noexcept {
@@ -517,7 +523,9 @@ std::uint64_t Segment::memory_bytes() const noexcept {
          a.sparse_rows.size_bytes() + a.bounds.size_bytes() + a.frequencies.size_bytes() +
          a.escapes.size_bytes() + a.window_starts.size_bytes() + a.window_maxima.size_bytes() +
          n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
-         bytes_of(deaths_);
+         std::accumulate(
+             deaths_.begin(), deaths_.end(), bytes_of(deaths_),
+             [](std::uint64_t bytes, const auto& deaths) { return bytes + deaths.memory_bytes(); });
 }
 
 }  // namespace spector

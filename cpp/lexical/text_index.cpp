@@ -51,11 +51,12 @@ void AnalysedBatch::add(const TokenStream& stream) {
   }
 }
 
-TextIndex::TextIndex(double k1, double b, bool stemming, bool stop_words)
+TextIndex::TextIndex(double k1, double b, bool stemming, bool stop_words, const MergePolicy& policy)
     : stop_words_(stop_words),
       vocabulary_(std::make_unique<Vocabulary>(stemming, epochs_)),
-      index_(k1, b, epochs_),
-      view_(std::make_unique<const View>(View{vocabulary_.get(), index_.state()})) {}
+      index_(k1, b, epochs_, policy),
+      view_(std::make_unique<const View>(View{vocabulary_.get(), index_.state()})),
+      merges_(index_, writer_, [this] { publish(); }) {}
 
 OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
                                         const AnalysedBatch& batch, const Stems& stems) {
@@ -91,8 +92,9 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
     publish();  // the documents before
     throw;
   }
-  drop_unused_terms();
   publish();
+  drop_unused_terms();
+  merges_.changed();
   return batch.size();
 }
 
@@ -142,8 +144,9 @@ std::size_t TextIndex::erase(std::span<const std::uint32_t> slots) {
   std::size_t erased = 0;
   for (const std::uint32_t slot : slots) erased += index_.erase(slot) ? 1 : 0;
   if (erased > 0) {
-    drop_unused_terms();
     publish();
+    drop_unused_terms();
+    merges_.changed();
   }
   return erased;
 }
@@ -202,9 +205,10 @@ void TextIndex::compact_unpublished() {
 }
 
 void TextIndex::drop_unused_terms() {
-  if (vocabulary_->size() <= 2 * index_.n_terms() + 1024) return;
+  if (!index_.wastes_terms(vocabulary_->size())) return;
   try {
     compact_unpublished();
+    publish();
   } catch (const std::bad_alloc&) {
     // The index is whole as it is; a later change tries again.
     return;

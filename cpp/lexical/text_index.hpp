@@ -22,6 +22,7 @@
 #include "lexical/analyzer.hpp"
 #include "lexical/bm25_index.hpp"
 #include "lexical/index_file.hpp"
+#include "lexical/merge_thread.hpp"
 #include "lexical/row_table.hpp"
 #include "lexical/vocabulary.hpp"
 
@@ -68,7 +69,7 @@ struct TextIndexStats {
 class TextIndex {
  public:
   // `stop_words`: a query ignores tokens marked as function words (TOK-8).
-  TextIndex(double k1, double b, bool stemming, bool stop_words);
+  TextIndex(double k1, double b, bool stemming, bool stop_words, const MergePolicy& policy = {});
 
   // Documents of `batch` under `slots` (as many), each replacing what the slot held; of equal slots
   // the last wins. Returns how many were put; an exception (memory) leaves a prefix of them.
@@ -91,6 +92,8 @@ class TextIndex {
                                                                 std::uint32_t slot) const;
 
   void compact();
+  // Waits until no merge goes on.
+  void settle() { merges_.settle(); }
   // Writes the index with the ids of its slots to a file, compacting it first. No id may be added
   // or removed meanwhile.
   void save(const std::string& path, IndexSettings settings, const RowTable& rows);
@@ -117,7 +120,7 @@ class TextIndex {
                     std::span<const std::uint32_t> word_terms,
                     std::span<const std::uint32_t> exact_terms);
   void compact_unpublished();
-  void drop_unused_terms();  // once most of the vocabulary has no document any more
+  void drop_unused_terms();  // once much of the vocabulary has no document any more
   void put_documents();
   void publish();
 
@@ -132,6 +135,8 @@ class TextIndex {
   Documents documents_;
   std::vector<std::uint32_t> occurrences_;
   std::vector<TermCount> counts_;
+
+  MergeThread merges_;  // ends before the rest
 };
 
 }  // namespace spector

@@ -1,6 +1,7 @@
 #include "lexical/token_index.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/error.hpp"
@@ -9,10 +10,11 @@
 
 namespace spector {
 
-TokenIndex::TokenIndex(double k1, double b)
+TokenIndex::TokenIndex(double k1, double b, const MergePolicy& policy)
     : terms_(std::make_unique<U32Map>(epochs_)),
-      index_(k1, b, epochs_),
-      view_(std::make_unique<const View>(View{terms_.get(), index_.state()})) {}
+      index_(k1, b, epochs_, policy),
+      view_(std::make_unique<const View>(View{terms_.get(), index_.state()})),
+      merges_(index_, writer_, [this] { publish(); }) {}
 
 void TokenIndex::put(std::span<const std::uint32_t> slots, const TokenLists& documents) {
   const std::scoped_lock lock(writer_);
@@ -25,6 +27,8 @@ void TokenIndex::put(std::span<const std::uint32_t> slots, const TokenLists& doc
     throw;
   }
   publish();
+  drop_unused_terms();
+  merges_.changed();
 }
 
 void TokenIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens) {
@@ -54,7 +58,11 @@ std::size_t TokenIndex::erase(std::span<const std::uint32_t> slots) {
   const std::scoped_lock lock(writer_);
   std::size_t erased = 0;
   for (const std::uint32_t slot : slots) erased += index_.erase(slot) ? 1 : 0;
-  if (erased > 0) publish();
+  if (erased > 0) {
+    publish();
+    drop_unused_terms();
+    merges_.changed();
+  }
   return erased;
 }
 
@@ -113,6 +121,17 @@ void TokenIndex::compact_unpublished() {
   index_.compact(numbers);
   terms_.swap(terms);
   old_terms_ = std::move(terms);
+}
+
+void TokenIndex::drop_unused_terms() {
+  if (!index_.wastes_terms(terms_->size())) return;
+  try {
+    compact_unpublished();
+    publish();
+  } catch (const std::bad_alloc&) {
+    // The index is whole as it is; a later change tries again.
+    return;
+  }
 }
 
 void TokenIndex::publish() {

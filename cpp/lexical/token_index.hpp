@@ -13,6 +13,7 @@
 #include "base/u32_map.hpp"
 #include "lexical/bm25_index.hpp"
 #include "lexical/index_file.hpp"
+#include "lexical/merge_thread.hpp"
 #include "lexical/row_table.hpp"
 
 namespace spector {
@@ -31,7 +32,7 @@ struct TokenLists {
 
 class TokenIndex {
  public:
-  TokenIndex(double k1, double b);
+  TokenIndex(double k1, double b, const MergePolicy& policy = {});
 
   void put(std::span<const std::uint32_t> slots, const TokenLists& documents);
   std::size_t erase(std::span<const std::uint32_t> slots);
@@ -43,6 +44,8 @@ class TokenIndex {
                                                           const SlotSet* allow = nullptr) const;
 
   void compact();
+  // Waits until no merge goes on.
+  void settle() { merges_.settle(); }
   // As in TextIndex.
   void save(const std::string& path, IndexSettings settings, const RowTable& rows);
   void load(const IndexFile& file);
@@ -61,6 +64,7 @@ class TokenIndex {
   // The rest needs writer_.
   void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens);
   void compact_unpublished();
+  void drop_unused_terms();  // once many of the token ids have no document any more
   void put_documents();
   void publish();
 
@@ -74,6 +78,8 @@ class TokenIndex {
   Documents documents_;
   std::vector<std::uint32_t> tokens_;
   std::vector<TermCount> counts_;
+
+  MergeThread merges_;  // ends before the rest
 };
 
 }  // namespace spector

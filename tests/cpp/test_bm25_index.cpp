@@ -55,7 +55,9 @@ struct Live {
   Bm25Index index;
   Bm25State state;
 
-  Live(double k1, double b) : index(k1, b, epochs) { publish(); }
+  Live(double k1, double b, const MergePolicy& policy = {}) : index(k1, b, epochs, policy) {
+    publish();
+  }
   void publish() {
     state = index.state();
     index.published();
@@ -336,6 +338,146 @@ TEST_CASE("IDX-6: a large batch gives what single additions give, repeated and k
     for (std::uint32_t slot = 0; slot < 9000; slot += 7) {
       CHECK(single.erase(slot) == batch.erase(slot));
     }
+  }
+}
+
+TEST_CASE("IDX-2, BM25-4: any history scores as the live documents do, wherever merges land") {
+  // Merges begin, are made, taken in and given up between any two changes.
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    Random random(seed);
+    const MergePolicy policy{
+        .head_rows = 4 + random() % 12, .fan_in = 2 + seed % 3, .small = 0, .most = 1000};
+    Live index(1.2, 0.75, policy);
+    std::map<std::uint32_t, Document> model;
+    struct Running {
+      std::shared_ptr<Bm25Index::Merge> merge;
+      bool made = false;
+    };
+    std::vector<Running> running;
+    int taken_in = 0;
+    int given_up = 0;
+    int changed_meanwhile = 0;
+    std::uint64_t begun_at = 0;
+    const EpochDomain::Pin pin = index.epochs.pin();  // so that earlier states can be asked again
+    std::vector<std::pair<Bm25State, std::vector<Hit>>> history;
+    const std::vector<QueryTerm> fixed{{1, 1.0}, {2, 1.0}, {7, 1.0}};
+    for (int step = 0; step < 4000; ++step) {
+      const auto kind = random() % 20;
+      const std::uint32_t slot = random() % 90;
+      if (kind < 8) {
+        Document document;
+        for (unsigned i = 0; i < random() % 10; ++i) ++document.counts[random() % 30];
+        for (const auto& [term, count] : document.counts) document.length += count;
+        index.put(slot, document);
+        model[slot] = document;
+      } else if (kind < 12) {
+        CHECK(index.erase(slot) == (model.erase(slot) > 0));
+      } else if (kind < 15) {
+        if (auto merge = index.index.begin_merge()) {
+          running.push_back({std::move(merge)});
+          begun_at = index.state.number;
+        }
+      } else if (!running.empty() && kind < 19) {
+        Running& one = running[random() % running.size()];
+        if (!one.made) {
+          one.merge->run();
+          one.made = true;
+        } else {
+          if (index.index.finish(*one.merge)) {
+            index.publish();
+            ++taken_in;
+            changed_meanwhile += index.state.number > begun_at + 1 ? 1 : 0;
+          }
+          running.erase(running.begin() + (&one - running.data()));
+        }
+      } else if (!running.empty() && random() % 4 == 0) {
+        index.index.abandon(*running.back().merge);
+        running.pop_back();
+        ++given_up;
+      } else if (random() % 40 == 0) {
+        index.compact();  // running merges come to nothing
+      }
+      REQUIRE(index.index.size() == model.size());
+      if (step % 40 == 0) {
+        std::vector<QueryTerm> query;
+        for (unsigned i = 0; i < 1 + random() % 4; ++i) query.push_back({random() % 32, 1.0});
+        const auto expected = brute_force(model, query, 1.2, 0.75);
+        const auto hits = index.search(query, 1000);
+        REQUIRE(hits.size() == expected.size());
+        for (std::size_t i = 0; i < hits.size(); ++i) {
+          CHECK(hits[i].score == doctest::Approx(expected[i].first).epsilon(1e-6));
+        }
+        const Bm25Stats stats = index.index.stats();
+        std::uint64_t postings = 0;
+        for (const auto& [own, document] : model) postings += document.counts.size();
+        CHECK(stats.postings == postings);
+      }
+      if (step % 100 == 0) history.emplace_back(index.state, index.search(fixed, 100));
+    }
+    CHECK(taken_in > 20);
+    CHECK(given_up > 3);
+    CHECK(changed_meanwhile > 5);
+    for (const auto& [state, hits] : history) {
+      const auto again = search(state, pin, fixed, 100);
+      REQUIRE(again.size() == hits.size());
+      for (std::size_t i = 0; i < hits.size(); ++i) {
+        REQUIRE(again[i].slot == hits[i].slot);
+        REQUIRE(again[i].score == hits[i].score);
+      }
+    }
+    // Once all that is due is made, little is dead and segments are few.
+    index.index.abandon_merges();
+    while (auto merge = index.index.begin_merge()) {
+      merge->run();
+      CHECK(index.index.finish(*merge));
+      index.publish();
+    }
+    const Bm25Stats stats = index.index.stats();
+    CHECK(stats.dead_postings * 4 <= stats.postings + stats.dead_postings);
+    CHECK(stats.segments < 4 * policy.fan_in);
+  }
+}
+
+TEST_CASE("changes make merges themselves when those fall behind") {
+  const MergePolicy policy{.head_rows = 4, .fan_in = 2, .small = 0, .most = 5};
+  Live index(1.2, 0.75, policy);
+  const auto fill = [&](std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t slot = first; slot < last; ++slot) {
+      index.put(slot, std::vector<TermCount>{{slot % 7, 1}}, 1);
+    }
+  };
+  fill(0, 16);
+  CHECK(index.index.stats().segments == 4);  // nobody asks for merges
+  const auto merge = index.index.begin_merge();
+  REQUIRE(merge != nullptr);
+  CHECK_FALSE(index.index.merge_is_due());
+  fill(16, 400);
+  // The four that are being merged, and of each larger size less than five.
+  CHECK(index.index.stats().segments < 4 + 5 * 3);
+  merge->run();
+  CHECK(index.index.finish(*merge));
+  index.publish();
+  CHECK(index.search({{3, 1.0}}, 1000).size() == 57);
+}
+
+TEST_CASE("IDX-2: a document written 1,000 times costs what it costs once, beside others") {
+  for (const std::uint32_t others : {0U, 300U, 5000U, 16000U}) {
+    Live index(1.2, 0.75);
+    Random random(others);
+    const auto document = [&] {
+      Document made;
+      for (int i = 0; i < 60; ++i) ++made.counts[random() % 3000];
+      made.length = 60;
+      return made;
+    };
+    for (std::uint32_t slot = 0; slot <= others; ++slot) index.put(slot, document());
+    const Bm25Stats before = index.index.stats();
+    for (int i = 0; i < 999; ++i) index.put(others / 2, document());
+    const Bm25Stats after = index.index.stats();
+    CHECK(after.documents == before.documents);
+    CHECK(after.total_length == before.total_length);
+    CHECK(after.dead_postings <= 34 * 60);
+    CHECK(after.bytes < before.bytes + 50'000);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -72,10 +73,11 @@ TEST_CASE("many queries at once are the single ones") {
 
 TEST_CASE("IDX-5: what readers find beside a writer is one of the states in between") {
   // After each change the writer notes what the fixed queries find. A reader's result must be one
-  // of those between the change that was complete when it began and the one after it ended.
+  // of those between the change that was complete when it began and the one after it ended. Merges
+  // go on in the background all the time and must change nothing.
   constexpr std::size_t kChanges = 20'000;
   constexpr std::size_t kReaders = 4;
-  TokenIndex index(1.2, 0.75);
+  TokenIndex index(1.2, 0.75, {.head_rows = 8, .fan_in = 2, .small = 0, .most = 6});
   const std::array<Slots, 3> queries{Slots{1, 2}, Slots{3}, Slots{2, 9, 5}};
   using Found = std::array<std::vector<Hit>, 3>;
   std::vector<Found> history(kChanges + 1);
@@ -96,8 +98,11 @@ TEST_CASE("IDX-5: what readers find beside a writer is one of the states in betw
         const std::size_t query = random() % 3;
         const std::size_t before = complete;
         auto hits = index.search(queries[query], 10);
-        seen[reader].push_back({query, before, complete, std::move(hits)});
-        if (seen[reader].size() > 20'000) return;
+        const std::size_t after = complete;
+        if (after > before || random() % 16 == 0) {
+          seen[reader].push_back({query, before, after, std::move(hits)});
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     });
   }
@@ -134,4 +139,56 @@ TEST_CASE("IDX-5: what readers find beside a writer is one of the states in betw
   }
   CHECK(strangers == 0);
   CHECK(overlapping > 0);  // else the test saw nothing happen
+  index.settle();
+  const Bm25Stats stats = index.stats();
+  CHECK(stats.dead_postings * 4 <= stats.postings + stats.dead_postings);
+  for (std::size_t query = 0; query < 3; ++query) {
+    CHECK(equal(index.search(queries[query], 10), history[kChanges][query]));
+  }
+}
+
+TEST_CASE("a large merge goes on beside changes, which wait for none") {
+  TokenIndex index(1.2, 0.75);
+  constexpr std::uint32_t kDocuments = 9000;  // a segment of its own each time
+  Random random(8);
+  const auto fill = [&](std::uint32_t first) {
+    Slots slots;
+    std::vector<Slots> documents;
+    for (std::uint32_t i = 0; i < kDocuments; ++i) {
+      slots.push_back(first + i);
+      documents.emplace_back();
+      for (int j = 0; j < 10; ++j) documents.back().push_back(random() % 1000);
+    }
+    put(index, slots, documents);
+  };
+  std::size_t n = 0;
+  for (std::uint32_t batch = 0; batch < 4; ++batch) fill(batch * kDocuments);
+  // Whether the merge has landed or not: deletions and updates are kept.
+  std::uint32_t gone = 0;
+  for (; gone < 200; ++gone) n += index.erase(Slots{gone * 7});
+  put(index, {5}, {{77777}});
+  index.settle();
+  CHECK(n == 200);
+  CHECK(index.stats().segments == 1);
+  CHECK(index.stats().dead_postings <= 2010);
+  CHECK(index.size() == 4 * kDocuments - 200);
+  CHECK(index.search(Slots{77777}, 5).front().slot == 5);
+  for (std::uint32_t i = 0; i < gone; ++i) CHECK_FALSE(index.contains(i * 7));
+}
+
+TEST_CASE("an index may go, be compacted and be asked while merges go on") {
+  for (unsigned round = 0; round < 30; ++round) {
+    TokenIndex index(1.2, 0.75, {.head_rows = 64, .fan_in = 2, .small = 0, .most = 100});
+    Random random(round);
+    for (std::uint32_t slot = 0; slot < 64 * (4 + round); ++slot) {
+      put(index, {slot}, {{random() % 50, random() % 50}});
+    }
+    if (round % 3 == 1) {
+      index.compact();
+      CHECK(index.stats().segments == 1);
+      index.settle();
+      CHECK(index.stats().segments == 1);
+    }
+    if (round % 3 == 2) index.settle();
+  }
 }
