@@ -399,9 +399,9 @@ double Bm25Index::average_length() const noexcept {
 }
 
 std::unique_ptr<Segment> Bm25Index::sealed_head() const {
-  std::vector<bool> wanted;
-  for (std::uint32_t row = 0; row < head_->n_rows(); ++row) {
-    wanted.push_back(head_->alive(row, kAlive - 1));
+  std::vector<bool> wanted(head_->n_rows());
+  for (std::uint32_t row = 0; row < wanted.size(); ++row) {
+    wanted[row] = head_->alive(row, kAlive - 1);
   }
   return invert(head_->documents(), wanted, live_.size(), {k1_, b_, average_length()});
 }

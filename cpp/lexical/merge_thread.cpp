@@ -29,7 +29,7 @@ std::shared_mutex& fork_gate() {
 
 MergeThread::MergeThread(Bm25Index& index, std::mutex& writer, std::function<void()> publish)
     : index_(index), writer_(writer), publish_(std::move(publish)) {
-  fork_gate();
+  static_cast<void>(fork_gate());  // it must be there before the first fork
 }
 
 MergeThread::~MergeThread() {
@@ -45,7 +45,7 @@ MergeThread::~MergeThread() {
 void MergeThread::look_for_fork() noexcept {
   if (!thread_ || process_ == getpid()) return;
   // There is nothing to join; the object must not be destroyed without that.
-  static_cast<void>(thread_.release());
+  [[maybe_unused]] const std::thread* lost = thread_.release();
   running_ = false;
   index_.abandon_merges();
 }
@@ -100,7 +100,7 @@ void MergeThread::run() noexcept {
 }
 
 std::shared_ptr<Bm25Index::Merge> MergeThread::next(const std::shared_ptr<Bm25Index::Merge>& merge,
-                                                    std::exception_ptr failure) noexcept {
+                                                    const std::exception_ptr& failure) noexcept {
   running_ = false;
   try {
     if (failure) std::rethrow_exception(failure);

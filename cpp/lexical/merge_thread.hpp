@@ -43,7 +43,7 @@ class MergeThread {
   void run() noexcept;
   // With `writer` held: takes in what `merge` made, if any, and begins the next, which may be null.
   std::shared_ptr<Bm25Index::Merge> next(const std::shared_ptr<Bm25Index::Merge>& merge,
-                                         std::exception_ptr failure) noexcept;
+                                         const std::exception_ptr& failure) noexcept;
   void look_for_fork() noexcept;
 
   Bm25Index& index_;
