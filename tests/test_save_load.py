@@ -1,11 +1,13 @@
 """BM25Index.save and load: equal answers, damage noticed, settings kept (PER-2 to PER-4, R5)."""
 
 import errno
+import fcntl
 import itertools
 import os
 import pickle
 import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -285,7 +287,7 @@ def golden_texts():
 @MODES
 def test_golden_files(mmap, monkeypatch):
     """Files that an earlier build wrote give the hits that it gave."""
-    path = DATA / "bm25-1-texts.idx"
+    path = DATA / "bm25-2-texts.idx"  # of golden_texts(); the other one of small_tokens()
     # A file of texts belongs to its analyzer; splitting at white space has not changed since.
     fingerprint = _core.IndexFile(os.fsencode(path), False).settings.fingerprint
     analyzer, unicode = re.fullmatch(r"whitespace-(\d+)/unicode-([\d.]+)", fingerprint).groups()
@@ -295,7 +297,7 @@ def test_golden_files(mmap, monkeypatch):
     assert [id for id, _ in loaded.search("ERR_42", 3)] == ["d4", "d12", "d28"]
     assert hits(loaded) == hits(golden_texts())
 
-    loaded = BM25Index.load(DATA / "bm25-1-tokens.idx", mmap=mmap)
+    loaded = BM25Index.load(DATA / "bm25-2-tokens.idx", mmap=mmap)
     assert loaded.search_tokens([7, 1])[0].tolist()[:4] == [20, 0, 2, 4]
     assert token_hits(loaded) == token_hits(small_tokens())
 
@@ -418,9 +420,9 @@ def test_foreign_files(tmp_path):
 def test_a_newer_version_is_left_alone(tmp_path):
     small().save(tmp_path / "i")
     data = bytearray((tmp_path / "i").read_bytes())
-    struct.pack_into("<I", data, 4, 2)
+    struct.pack_into("<I", data, 4, 3)
     (tmp_path / "i").write_bytes(signed(data))
-    with pytest.raises(VersionError, match="version 2 is newer than 1"):
+    with pytest.raises(VersionError, match="version 3 is newer than 2"):
         BM25Index.load(tmp_path / "i")
     assert (tmp_path / "i").read_bytes() == signed(data)
 
@@ -518,10 +520,16 @@ def test_paths_and_texts_beyond_ascii(tmp_path):
 
 
 KILLED = """
+import resource
+import signal
 import sys
 from spector.lexical import BM25Index
 index = BM25Index()
 index.add_batch([f"d{i}" for i in range(2000)], [f"kiwi w{i}" for i in range(2000)])
+if len(sys.argv) > 2:  # the process ends in the middle of its first write beyond the limit
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1))
 print("ready", flush=True)
 while True:
     index.save(sys.argv[1])
@@ -541,3 +549,28 @@ def test_a_killed_save_leaves_an_old_or_a_new_file(tmp_path):
         child.wait()
         child.stdout.close()
         assert len(BM25Index.load(path, mmap=True)) in (len(small()), 2000)
+    small().save(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_next_save_removes_what_a_killed_one_left(tmp_path):
+    """PER-3; also if it goes to another name, and never what a living one still writes."""
+    path = tmp_path / "bm25.idx"
+    small().save(path)
+    before = path.read_bytes()
+    for limit in ("0", "1000"):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(path), limit], check=False)
+        assert done.returncode == -signal.SIGXFSZ
+    left = [other for other in tmp_path.iterdir() if other != path]
+    assert len(left) == 1  # the second child has removed what the first one left
+    assert path.read_bytes() == before
+    living = tmp_path / ".spector-0123456789abcdef.tmp"
+    others = tmp_path / ".spector.tmp"
+    others.touch()
+    with living.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        small().save(tmp_path / "other.idx")
+        assert not left[0].exists()
+        assert living.exists()
+    small().save(path)
+    assert sorted(tmp_path.iterdir()) == [others, path, tmp_path / "other.idx"]

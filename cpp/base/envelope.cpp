@@ -1,6 +1,7 @@
 #include "base/envelope.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,8 +12,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -100,26 +103,20 @@ class Descriptor {
   }
 
   [[nodiscard]] int get() const noexcept { return number_; }
-  // Closes now, for the error it may report.
-  [[nodiscard]] int close() noexcept { return ::close(std::exchange(number_, -1)); }
 
  private:
   int number_;
 };
 
-// A file beside `path` that takes its place or vanishes.
+// A file beside `path` that takes its place or vanishes. It is locked as long as its writer lives:
+// one that is not was left by a writer that was killed, and is removed by the next in the folder.
 class Replacement {
  public:
   explicit Replacement(std::string path)
       : path_(std::move(path)),
         folder_(path_.find('/') == std::string::npos
                     ? "."
-                    : path_.substr(0, std::max<std::size_t>(1, path_.rfind('/')))) {
-    std::array<char, 32> name{};
-    std::snprintf(name.data(), name.size(), "/.spector-%016llx.tmp",
-                  static_cast<unsigned long long>(random_seed()));
-    temporary_ = folder_ + name.data();
-  }
+                    : path_.substr(0, std::max<std::size_t>(1, path_.rfind('/')))) {}
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
   Replacement(Replacement&&) = delete;
@@ -131,15 +128,10 @@ class Replacement {
   // Calls write(descriptor) and puts the file in its place.
   template <class Write>
   void run(const Write& write) {
-    {
-      Descriptor file(
-          ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));  // umask
-      if (file.get() < 0) fail(errno);
-      created_ = true;
-      write(file.get());
-      if (::fsync(file.get()) != 0) fail(errno);
-      if (file.close() != 0) fail(errno);
-    }
+    remove_abandoned();
+    const Descriptor file(create());
+    write(file.get());
+    if (::fsync(file.get()) != 0) fail(errno);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
     created_ = false;
     const Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -156,6 +148,43 @@ class Replacement {
   }
 
  private:
+  static constexpr char kPrefix[] = ".spector-";
+  static constexpr char kSuffix[] = ".tmp";
+
+  // Where locks are not supported, files are neither locked nor removed.
+  static bool lock(int file) noexcept { return ::flock(file, LOCK_EX | LOCK_NB) == 0; }
+
+  // The descriptor of the new file, which keeps its lock.
+  int create() {
+    while (true) {
+      std::array<char, 40> name{};
+      std::snprintf(name.data(), name.size(), "/%s%016llx%s", kPrefix,
+                    static_cast<unsigned long long>(random_seed()), kSuffix);
+      temporary_ = folder_ + name.data();
+      const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (file < 0) fail(errno);  // 0666: less the umask
+      created_ = true;
+      struct stat status{};
+      const bool taken = !lock(file) && errno == EWOULDBLOCK;
+      if (!taken && ::fstat(file, &status) == 0 && status.st_nlink > 0) return file;
+      ::close(file);  // another writer took it for abandoned before it was locked
+      ::unlink(temporary_.c_str());
+      created_ = false;
+    }
+  }
+
+  void remove_abandoned() const {
+    std::error_code ignored;
+    for (std::filesystem::directory_iterator at(folder_, ignored), end; at != end && !ignored;
+         at.increment(ignored)) {
+      const std::string name = at->path().filename();
+      if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+      const Descriptor file(
+          ::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      if (file.get() >= 0 && lock(file.get())) ::unlink(at->path().c_str());
+    }
+  }
+
   [[noreturn]] void fail(int error_number) const {
     throw Storage(error_number, "cannot write", path_);
   }

@@ -10,7 +10,9 @@ namespace spector {
 
 const char* FrozenStrings::fault(const Arrays& arrays) noexcept {
   const std::span<const std::uint32_t> ends = arrays.ends;
-  if (!std::is_sorted(ends.begin(), ends.end())) return "a string ends before it begins";
+  bool sorted = true;  // without a branch: it is vectorised
+  for (std::size_t i = 1; i < ends.size(); ++i) sorted &= ends[i - 1] <= ends[i];
+  if (!sorted) return "a string ends before it begins";
   if ((ends.empty() ? 0 : ends.back()) != arrays.chars.size()) {
     return "the strings do not end where their bytes do";
   }

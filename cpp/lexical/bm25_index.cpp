@@ -105,7 +105,7 @@ std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segment
                                const std::atomic<bool>& abandoned) {
   std::vector<const Segment*> parts;
   for (const auto& segment : segments) {
-    segment->check_rows();
+    segment->make_row_terms();
     parts.push_back(segment.get());
   }
   // Where they do not overlap, rows and postings are in their order from the beginning.
@@ -610,8 +610,7 @@ void Bm25Index::adopt(std::shared_ptr<Segment> segment) {
   if (n_documents_ > 0) throw std::logic_error("the index has documents");
   std::vector<std::uint32_t> live;
   if (segment != nullptr) {
-    live.reserve(segment->arrays().terms.size());
-    for (const Segment::Term& term : segment->arrays().terms) live.push_back(term.count);
+    live.assign(segment->counts().begin(), segment->counts().end());
     segments_.reserve(segments_.size() + 1);
     n_documents_ = segment->n_rows();
     const std::span<const std::uint32_t> lengths = segment->lengths();

@@ -379,7 +379,7 @@ class SegmentSearch {
     const std::uint32_t begin = list.starts[window];
     const std::uint32_t end = list.starts[window + 1];
     const std::uint32_t* lengths = segment_.lengths().data() + std::size_t{window} * kWindow;
-    if (!list.kept->escapes) {
+    if (list.kept->n_escapes == 0) {
       simd.bm25_accumulate_window({list.offsets + begin, segment_.frequencies(*list.kept) + begin,
                                    std::size_t{end} - begin, list.weight, norm_.c0, norm_.c1},
                                   lengths, sums);
@@ -536,7 +536,7 @@ class SegmentSearch {
       const std::uint32_t row = first + scratch_.rows[i];
       scratch_.found.push_back(row);
       __builtin_prefetch(segment_.lengths().data() + row);
-      __builtin_prefetch(segment_.arrays().slots.data() + row);
+      __builtin_prefetch(segment_.slots().data() + row);
     }
     for (std::uint32_t i = 0; i < lists_.size(); ++i) {
       const List& list = lists_[i];
@@ -585,7 +585,7 @@ class SegmentSearch {
   [[nodiscard]] float sure_score(float bound) const noexcept {
     const double average = average_length(state_);
     const auto lower_factor =
-        static_cast<float>(std::min(1.0, average / segment_.arrays().bound_average));
+        static_cast<float>(std::min(1.0, average / segment_.bound_average()));
     const float sum = (bound - 2 * static_cast<float>(lists_.size())) / (scale_ * upper_factor_) -
                       weights_ / 255.0F;
     return sum * lower_factor * 0.9999F;

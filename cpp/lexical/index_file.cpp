@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernels/bm25.hpp"
+#include "base/parallel.hpp"
+#include "lexical/packed_postings.hpp"
 #include "lexical/unicode.hpp"
 
 namespace spector {
@@ -26,11 +26,15 @@ enum Section : std::size_t {
   kWordTerms = kWords + 3,
   kTokenIds,
   kTokenBuckets,
-  kSegment,  // its parts in the order of Segment::Part
+  kSlots,
+  kLengths,
+  kCounts,
+  kListEnds,
+  kLists,
+  kSections,
 };
-constexpr std::size_t kSegmentParts = 12;
 
-constexpr std::array<std::string_view, kSegment + kSegmentParts> kSectionNames{
+constexpr std::array<std::string_view, kSections> kSectionNames{
     "settings",
     "names",
     "ids: ends",
@@ -47,21 +51,14 @@ constexpr std::array<std::string_view, kSegment + kSegmentParts> kSectionNames{
     "token ids: buckets",
     "slots",
     "lengths",
-    "ends of the rows' terms",
-    "terms of the rows",
+    "rows of the terms",
+    "posting lists: ends",
     "posting lists",
-    "offsets in windows",
-    "rows",
-    "bounds",
-    "frequencies",
-    "high frequencies",
-    "beginnings of windows",
-    "highest bounds of windows",
 };
 
 constexpr FileKind kKind{
     .magic = {'B', 'I', 'D', 'X'},
-    .version = 1,
+    .version = 2,
     .shape = 0,
     .stride = 0,
     .sections = kSectionNames,
@@ -76,20 +73,8 @@ struct Settings {
   std::uint64_t seed;
   std::uint32_t kind;
   std::uint32_t next_row;
-  std::uint32_t window;
-  std::uint32_t reserved;
 };
-static_assert(sizeof(Settings) == 56);
-static_assert(sizeof(Segment::Term) == 16 && sizeof(Segment::Escape) == 8);
-
-constexpr std::size_t part(Segment::Part which) noexcept {
-  return kSegment + static_cast<std::size_t>(which);
-}
-
-template <class T>
-std::span<const std::byte> bytes_of(std::span<const T> items) noexcept {
-  return std::as_bytes(items);
-}
+static_assert(sizeof(Settings) == 48);
 
 // Each string is well-formed UTF-8: ids become Python strings.
 bool is_utf8(const FrozenStrings::Arrays& strings) noexcept {
@@ -114,19 +99,62 @@ bool is_utf8(const FrozenStrings::Arrays& strings) noexcept {
   });
 }
 
+// The posting lists of a segment, packed.
+struct Lists {
+  std::vector<std::uint64_t> ends;
+  std::vector<std::uint8_t> bytes;
+};
+
+Lists pack(const Segment& segment) {
+  // Parts of about equal size, by several threads.
+  constexpr std::size_t kPart = std::size_t{1} << 20;  // postings
+  const std::span<const std::uint32_t> counts = segment.counts();
+  std::vector<std::uint32_t> parts;  // first terms
+  for (std::size_t i = 0, in_part = kPart; i < counts.size(); in_part += counts[i++]) {
+    if (in_part < kPart) continue;
+    parts.push_back(static_cast<std::uint32_t>(i));
+    in_part = 0;
+  }
+  parts.push_back(static_cast<std::uint32_t>(counts.size()));
+  std::vector<std::vector<std::uint8_t>> packed(parts.size() - 1);
+  Lists lists;
+  lists.ends.resize(counts.size());
+  const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+  parallel_for(packed.size(), threads, [&](std::size_t part) {
+    Segment::Unpacked list;
+    for (std::uint32_t place = parts[part]; place < parts[part + 1]; ++place) {
+      segment.read(place, list);
+      pack_postings(list.rows, list.frequencies, packed[part]);
+      lists.ends[place] = packed[part].size();
+    }
+  });
+  std::size_t bytes = 0;
+  for (std::size_t part = 0; part < packed.size(); ++part) {
+    for (std::uint32_t place = parts[part]; place < parts[part + 1]; ++place) {
+      lists.ends[place] += bytes;
+    }
+    bytes += packed[part].size();
+  }
+  lists.bytes.reserve(bytes + kPackedSlack);
+  for (std::vector<std::uint8_t>& part : packed) {
+    lists.bytes.insert(lists.bytes.end(), part.begin(), part.end());
+    part = {};
+  }
+  lists.bytes.resize(bytes + kPackedSlack);
+  return lists;
+}
+
 }  // namespace
 
 void save_index(const std::string& path, const IndexContents& contents) {
-  const Segment::Arrays& segment = contents.segment;
+  const Segment* segment = contents.segment;
   const Settings settings{contents.settings.k1,
                           contents.settings.b,
-                          segment.bound_average,
-                          segment.best_average,
+                          segment == nullptr ? 0 : segment->bound_average(),
+                          segment == nullptr ? 0 : segment->best_average(),
                           contents.ids.seed,
                           static_cast<std::uint32_t>(contents.kind),
-                          contents.next_row,
-                          static_cast<std::uint32_t>(kernels::kWindow),
-                          0};
+                          contents.next_row};
   std::string names;
   for (const std::string* name :
        {&contents.settings.analyzer, &contents.settings.language, &contents.settings.fingerprint}) {
@@ -137,24 +165,30 @@ void save_index(const std::string& path, const IndexContents& contents) {
       std::as_bytes(std::span(names)),
   };
   for (const FrozenStrings::Arrays* strings : {&contents.ids, &contents.terms, &contents.words}) {
-    sections.push_back(bytes_of(strings->ends));
-    sections.push_back(bytes_of(strings->chars));
-    sections.push_back(bytes_of(strings->buckets));
+    sections.push_back(std::as_bytes(strings->ends));
+    sections.push_back(std::as_bytes(strings->chars));
+    sections.push_back(std::as_bytes(strings->buckets));
   }
-  for (const std::span<const std::byte> section :
-       {bytes_of(contents.word_terms), bytes_of(contents.token_ids),
-        bytes_of(contents.token_buckets), bytes_of(segment.slots), bytes_of(segment.lengths),
-        bytes_of(segment.row_term_ends), bytes_of(segment.row_terms), bytes_of(segment.terms),
-        bytes_of(segment.offsets), bytes_of(segment.sparse_rows), bytes_of(segment.bounds),
-        bytes_of(segment.frequencies), bytes_of(segment.escapes), bytes_of(segment.window_starts),
-        bytes_of(segment.window_maxima)}) {
-    sections.push_back(section);
+  for (const auto& section : {contents.word_terms, contents.token_ids, contents.token_buckets}) {
+    sections.push_back(std::as_bytes(section));
   }
-  write_file(path, kKind, segment.slots.size(), sections);
+  Lists lists;
+  sections.resize(kSections);
+  if (segment != nullptr) {
+    lists = pack(*segment);
+    sections[kSlots] = std::as_bytes(segment->slots());
+    sections[kLengths] = std::as_bytes(segment->lengths());
+    sections[kCounts] = std::as_bytes(segment->counts());
+    sections[kListEnds] = std::as_bytes(std::span(lists.ends));
+    sections[kLists] = std::as_bytes(std::span(lists.bytes));
+  }
+  write_file(path, kKind, contents.slots().size(), sections);
 }
 
-IndexFile::IndexFile(const std::string& path, bool mapped) : file_(path, kKind, mapped) {
+IndexFile::IndexFile(const std::string& path, bool mapped)
+    : path_(path), mapped_(mapped), file_(path, kKind, mapped) {
   read_settings();
+  check_segment();
   check();
 }
 
@@ -164,18 +198,15 @@ void IndexFile::read_settings() {
   const Settings settings = section.values[0];
   if (!(settings.k1 >= 0 && settings.k1 <= 3)) file_.fail(kSettings, "k1 is not in [0, 3]");
   if (!(settings.b >= 0 && settings.b <= 1)) file_.fail(kSettings, "b is not in [0, 1]");
-  const auto is_average = [&](double value) { return std::isfinite(value) && value > 0; };
+  // As the averages of lengths are, and a little around them.
+  const auto is_average = [](double value) { return value > 1e-10 && value < 1e10; };
   if (n_documents() > 0 &&
       !(is_average(settings.bound_average) && is_average(settings.best_average))) {
-    file_.fail(kSettings, "an average length is not above 0");
+    file_.fail(kSettings, "an average length is none");
   }
   if (settings.kind != static_cast<std::uint32_t>(IndexKind::kTexts) &&
       settings.kind != static_cast<std::uint32_t>(IndexKind::kTokens)) {
     file_.fail(kSettings, "it holds neither texts nor token ids");
-  }
-  if (settings.window != kernels::kWindow || settings.reserved != 0) {
-    file_.refuse("its windows are of " + std::to_string(settings.window) +
-                 " rows, those of this release of " + std::to_string(kernels::kWindow));
   }
   bound_average_ = settings.bound_average;
   best_average_ = settings.best_average;
@@ -205,17 +236,8 @@ void IndexFile::check() const {
       file_.fail(first, fault);
     }
   }
-  const Segment::Arrays segment = segment_arrays();
-  if (const auto fault = Segment::fault(segment)) file_.fail(part(fault->part), fault->what);
-
-  const std::size_t n_rows = segment.slots.size();
-  const std::size_t n_terms = segment.terms.size();
-  if (n_rows != n_documents()) {
-    file_.fail(part(Segment::Part::kSlots), "not as many as the header says");
-  }
-  if (n_rows > 0 && segment.slots.back() >= next_row_) {
-    file_.fail(part(Segment::Part::kSlots), "a document has a row that is not taken yet");
-  }
+  const std::size_t n_rows = file_.array<std::uint32_t>(kSlots).values.size();
+  const std::size_t n_terms = file_.array<std::uint32_t>(kCounts).values.size();
   const FrozenStrings::Arrays ids = string_arrays(kIds);
   if (ids.ends.size() != n_rows) file_.fail(kIds, "not one for each document");
   if (!is_utf8(ids)) file_.fail(kIds, "an id is not UTF-8");
@@ -237,19 +259,62 @@ void IndexFile::check() const {
   }
 }
 
-std::unique_ptr<Segment> IndexFile::segment() const {
-  if (n_documents() == 0) return nullptr;
-  std::vector<std::shared_ptr<const void>> owners;
-  owners.reserve(3);
-  for (std::size_t section = kSegment; section < kSectionNames.size(); ++section) {
-    owners.push_back(file_.array<std::byte>(section).owner);
+void IndexFile::check_segment() const {
+  constexpr std::uint32_t kMax = 0xffffffffU;
+  const auto slots = file_.array<std::uint32_t>(kSlots).values;
+  if (slots.size() != n_documents()) file_.fail(kSlots, "not as many as the header says");
+  bool ascend = true;  // without branches: these loops are vectorised
+  for (std::size_t i = 1; i < slots.size(); ++i) ascend &= slots[i - 1] < slots[i];
+  if (slots.size() >= kMax || !ascend) file_.fail(kSlots, "they do not ascend");
+  if (!slots.empty() && slots.back() >= next_row_) {
+    file_.fail(kSlots, "a document has a row that is not taken yet");
   }
-  return std::make_unique<Segment>(segment_arrays(), std::move(owners));
+  const auto lengths = file_.array<std::uint32_t>(kLengths).values;
+  if (lengths.size() != slots.size()) file_.fail(kLengths, "not one for each document");
+  std::uint32_t bits = 0;
+  for (const std::uint32_t length : lengths) bits |= length;
+  if (bits > kMax / 2) file_.fail(kLengths, "a document of more than 2^31-1 tokens");
+
+  const auto counts = file_.array<std::uint32_t>(kCounts).values;
+  const auto ends = file_.array<std::uint64_t>(kListEnds).values;
+  const auto lists = file_.array<std::uint8_t>(kLists).values;
+  std::uint64_t postings = 0;
+  std::uint32_t fewest = kMax;
+  std::uint32_t most = 0;
+  for (const std::uint32_t count : counts) {
+    postings += count;
+    fewest = std::min(fewest, count);
+    most = std::max(most, count);
+  }
+  if (fewest == 0 || most > slots.size()) file_.fail(kCounts, "a term of no rows, or of too many");
+  if (counts.size() >= kMax || postings >= kMax) file_.fail(kCounts, "too many");
+  if (ends.size() != counts.size()) file_.fail(kListEnds, "not one for each term");
+  bool sorted = true;
+  for (std::size_t i = 1; i < ends.size(); ++i) sorted &= ends[i - 1] <= ends[i];
+  if (!sorted) file_.fail(kListEnds, "a list ends before it begins");
+  const std::uint64_t size = slots.empty() ? 0 : (ends.empty() ? 0 : ends.back()) + kPackedSlack;
+  if (lists.size() != size) file_.fail(kLists, "they do not end with the last one");
 }
 
-SharedSpan<std::uint32_t> IndexFile::slots() const {
-  return file_.array<std::uint32_t>(part(Segment::Part::kSlots));
+std::unique_ptr<Segment> IndexFile::segment() const {
+  if (n_documents() == 0) return nullptr;
+  Segment::Stored stored;
+  stored.slots = file_.array<std::uint32_t>(kSlots).values;
+  stored.lengths = file_.array<std::uint32_t>(kLengths).values;
+  stored.counts = file_.array<std::uint32_t>(kCounts).values;
+  stored.ends = file_.array<std::uint64_t>(kListEnds).values;
+  stored.lists = file_.array<std::uint8_t>(kLists).values;
+  stored.bound_average = bound_average_;
+  stored.best_average = best_average_;
+  stored.path = path_;
+  // Copied lists are unpacked now and let go.
+  for (std::size_t section = kSlots; section < (mapped_ ? kSections : kListEnds); ++section) {
+    stored.owners.push_back(file_.array<std::byte>(section).owner);
+  }
+  return std::make_unique<Segment>(std::move(stored), settings_.k1, settings_.b, !mapped_);
 }
+
+SharedSpan<std::uint32_t> IndexFile::slots() const { return file_.array<std::uint32_t>(kSlots); }
 FrozenStrings IndexFile::ids() const { return strings(kIds); }
 FrozenStrings IndexFile::terms() const { return strings(kTerms); }
 FrozenStrings IndexFile::words() const { return strings(kWords); }
@@ -275,26 +340,6 @@ FrozenStrings IndexFile::strings(std::size_t first_section) const {
     owners.push_back(file_.array<std::byte>(first_section + i).owner);
   }
   return {string_arrays(first_section), std::move(owners)};
-}
-
-Segment::Arrays IndexFile::segment_arrays() const {
-  using enum Segment::Part;
-  Segment::Arrays arrays;
-  arrays.slots = file_.array<std::uint32_t>(part(kSlots)).values;
-  arrays.lengths = file_.array<std::uint32_t>(part(kLengths)).values;
-  arrays.row_term_ends = file_.array<std::uint32_t>(part(kRowTermEnds)).values;
-  arrays.row_terms = file_.array<std::uint8_t>(part(kRowTerms)).values;
-  arrays.terms = file_.array<Segment::Term>(part(Segment::Part::kTerms)).values;
-  arrays.offsets = file_.array<std::uint16_t>(part(kOffsets)).values;
-  arrays.sparse_rows = file_.array<std::uint32_t>(part(kSparseRows)).values;
-  arrays.bounds = file_.array<std::uint8_t>(part(kBounds)).values;
-  arrays.frequencies = file_.array<std::uint8_t>(part(kFrequencies)).values;
-  arrays.escapes = file_.array<Segment::Escape>(part(kEscapes)).values;
-  arrays.window_starts = file_.array<std::uint32_t>(part(kWindowStarts)).values;
-  arrays.window_maxima = file_.array<std::uint8_t>(part(kWindowMaxima)).values;
-  arrays.bound_average = bound_average_;
-  arrays.best_average = best_average_;
-  return arrays;
 }
 
 }  // namespace spector

@@ -1,8 +1,9 @@
 // bm25.idx: a whole index in one stored file (base/envelope.hpp; cpp/FORMATS.md has the bytes).
 //
-// The file holds one sealed segment without deleted rows, what its terms stand for, and the ids of
-// its rows. It is checked when an IndexFile is made; what an IndexFile gives can be searched as it
-// is, in memory of its own or in the mapped file, which it keeps.
+// The file holds one sealed segment without deleted rows, its postings packed, what its terms stand
+// for, and the ids of its rows. It is checked when an IndexFile is made, all but the posting lists,
+// which are when they are unpacked: when the segment is made, or from a mapped file when a list is
+// first asked for. What an IndexFile gives keeps the memory or the map it is in.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ enum class IndexKind : std::uint32_t { kNone = 0, kTexts = 1, kTokens = 2 };
 struct IndexContents {
   IndexKind kind;
   IndexSettings settings;
-  Segment::Arrays segment;    // terms are numbered by their place
+  const Segment* segment;     // terms are numbered by their place; null: no documents
   std::uint32_t next_row;     // what the next new id gets; above all slots
   FrozenStrings::Arrays ids;  // by row of the segment; all strings have one seed
   // Of texts.
@@ -40,6 +41,10 @@ struct IndexContents {
   // Of token ids.
   std::span<const std::uint32_t> token_ids;  // by term
   std::span<const std::uint32_t> token_buckets;
+
+  [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept {
+    return segment == nullptr ? std::span<const std::uint32_t>{} : segment->slots();
+  }
 };
 
 void save_index(const std::string& path, const IndexContents& contents);
@@ -53,6 +58,7 @@ class IndexFile {
   [[nodiscard]] const IndexSettings& settings() const noexcept { return settings_; }
   [[nodiscard]] std::uint64_t n_documents() const noexcept { return file_.count(); }
 
+  // Null if there are no documents. Throws Corruption.
   [[nodiscard]] std::unique_ptr<Segment> segment() const;
   [[nodiscard]] SharedSpan<std::uint32_t> slots() const;
   [[nodiscard]] std::uint32_t next_row() const noexcept { return next_row_; }
@@ -65,10 +71,12 @@ class IndexFile {
  private:
   [[nodiscard]] FrozenStrings strings(std::size_t first_section) const;
   [[nodiscard]] FrozenStrings::Arrays string_arrays(std::size_t first_section) const;
-  [[nodiscard]] Segment::Arrays segment_arrays() const;
   void read_settings();
   void check() const;
+  void check_segment() const;
 
+  std::string path_;
+  bool mapped_;
   StoredFile file_;
   IndexKind kind_{};
   IndexSettings settings_;

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <bit>
 #include <cstdlib>
-#include <limits>
 #include <new>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "lexical/packed_postings.hpp"
 
 namespace spector {
 namespace {
@@ -26,36 +27,23 @@ std::uint64_t bytes_of(const std::vector<T>& items) noexcept {
   return items.capacity() * sizeof(T);
 }
 
-// Loops over whole arrays that compilers vectorise: without branches, counting in the width of the
-// elements for as long as that cannot overflow.
-template <class T, class Matches>
-std::size_t count_in_blocks(std::size_t n, const Matches& matches) noexcept {
-  constexpr std::size_t kBlock = std::min<std::size_t>(std::numeric_limits<T>::max(), 4096) & ~15U;
-  std::size_t total = 0;
-  for (std::size_t first = 0; first < n; first += kBlock) {
-    const std::size_t last = std::min(n, first + kBlock);
-    T found = 0;
-    for (std::size_t i = first; i < last; ++i) {
-      found = static_cast<T>(found + (matches(i) ? 1 : 0));
-    }
-    total += found;
-  }
-  return total;
+void check_row_terms(std::uint64_t bytes) {
+  if (bytes > 0xffffffffU) throw Capacity("a segment's rows have over 4 GiB of terms");
 }
 
-template <class T>
-std::size_t count_equal(std::span<const T> values, T value) noexcept {
-  return count_in_blocks<T>(values.size(), [&](std::size_t i) { return values[i] == value; });
+void add_varint(std::uint32_t value, std::vector<std::uint8_t>& bytes) {
+  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<std::uint8_t>(value | 0x80));
+  bytes.push_back(static_cast<std::uint8_t>(value));
 }
 
-// How many values are not above the one before.
-template <class T>
-std::size_t descents(std::span<const T> values) noexcept {
-  if (values.empty()) return 0;
-  const T* before = values.data();
-  const T* after = before + 1;
-  return count_in_blocks<T>(values.size() - 1,
-                            [&](std::size_t i) { return before[i] >= after[i]; });
+std::size_t n_threads() noexcept {
+  return std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+}
+
+std::size_t count_escapes(std::span<const std::uint32_t> frequencies) noexcept {
+  std::size_t n = 0;
+  for (const std::uint32_t f : frequencies) n += f >= Segment::kEscape ? 1 : 0;
+  return n;
 }
 
 }  // namespace
@@ -96,12 +84,8 @@ void Segment::Rows::add(std::uint32_t slot, std::uint32_t length,
                         std::span<const TermCount> terms) {
   std::uint32_t before = 0;
   for (const TermCount& term : terms) {
-    std::uint32_t step = term.term - before;
+    add_varint(term.term - before, row_terms);
     before = term.term;
-    for (; step >= 0x80; step >>= 7) {
-      row_terms.push_back(static_cast<std::uint8_t>(step | 0x80));
-    }
-    row_terms.push_back(static_cast<std::uint8_t>(step));
   }
   end_row(slot, length);
 }
@@ -113,358 +97,338 @@ void Segment::Rows::add_packed(std::uint32_t slot, std::uint32_t length,
 }
 
 void Segment::Rows::end_row(std::uint32_t slot, std::uint32_t length) {
-  if (row_terms.size() > 0xffffffffU) throw Capacity("a segment's rows have over 4 GiB of terms");
+  check_row_terms(row_terms.size());
   row_term_ends.push_back(static_cast<std::uint32_t>(row_terms.size()));
   slots.push_back(slot);
   lengths.push_back(length);
 }
 
-Segment::Segment(Rows rows, Postings postings, double k1, double b, double average)
-    : rows_checked_(true) {
-  if (postings.rows.size() >= kNone) throw Capacity("a segment has over 4,294,967,294 postings");
-  const auto own = std::make_shared<Own>();
-  own->rows = std::move(rows);
-  arrays_.slots = own->rows.slots;
-  arrays_.lengths = own->rows.lengths;
-  arrays_.row_term_ends = own->rows.row_term_ends;
-  arrays_.row_terms = own->rows.row_terms;
-  arrays_.bound_average = std::max(average, 1e-9) * kDrift;
-  arrays_.best_average = std::max(average, 1e-9) / kDrift;
-  make_alive();
-  const std::uint32_t windows = n_windows();
-  // Windows pay where a term has some rows in most of them.
-  const std::uint64_t many = std::max<std::uint64_t>(64, 2 * std::uint64_t{windows});
-  const std::size_t count = postings.terms.size();
-
-  own_places_.assign(count == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
-  own_numbers_ = std::move(postings.terms);
-  places_ = own_places_;
-  numbers_ = own_numbers_;
-  own->terms.resize(count);
-  deaths_.resize(count);
-  std::uint64_t n_windowed = 0;
-  std::uint64_t n_windowed_terms = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t n = postings.ends[i + 1] - postings.ends[i];
-    if (n >= many) {
-      n_windowed += n;
-      ++n_windowed_terms;
-    }
+Segment::Norms::Norms(double k1, double b, const Stored& stored)
+    : k1_(k1), b_(b), high_average_(stored.bound_average), low_average_(stored.best_average) {
+  constexpr std::uint32_t kUsual = 1024;
+  const std::uint32_t longest =
+      stored.lengths.empty() ? 0 : *std::max_element(stored.lengths.begin(), stored.lengths.end());
+  const std::uint32_t n = std::min(longest, kUsual) + 1;
+  high_.resize(n);
+  low_.resize(n);
+  for (std::uint32_t length = 0; length < n; ++length) {
+    high_[length] = norm(length, high_average_);
+    low_[length] = norm(length, low_average_);
   }
-  own->offsets.resize(n_windowed);
-  own->sparse_rows.resize(postings.rows.size() - n_windowed);
-  own->bounds.resize(postings.rows.size());
-  own->frequencies.resize(postings.rows.size());
-  own->window_starts.resize(n_windowed_terms * (windows + 1));
-  own->window_maxima.resize(n_windowed_terms * (windows + 1));
-
-  // c0 + c1 * length at the two averages, per row.
-  std::vector<float> high(n_rows());
-  std::vector<float> low(n_rows());
-  for (std::uint32_t row = 0; row < n_rows(); ++row) {
-    high[row] = static_cast<float>(k1 * (1 - b + b * arrays_.lengths[row] / arrays_.bound_average));
-    low[row] = static_cast<float>(k1 * (1 - b + b * arrays_.lengths[row] / arrays_.best_average));
-  }
-
-  std::uint32_t windowed = 0;
-  auto sparse = static_cast<std::uint32_t>(n_windowed);
-  std::uint32_t window_entry = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::span<const std::uint32_t> term_rows =
-        std::span(postings.rows).subspan(postings.ends[i], postings.ends[i + 1] - postings.ends[i]);
-    const auto n = static_cast<std::uint32_t>(term_rows.size());
-    const bool is_windowed = n >= many;
-    Term& term = own->terms[i];
-    term = {is_windowed ? windowed : sparse, n, is_windowed ? window_entry : kNone, {0, 0, 0}, 0};
-    own_places_[numbers_[i]] = static_cast<std::uint32_t>(i);
-
-    std::array<std::uint32_t, 256> histogram{};  // of impacts in 1/255, rounded down
-    for (std::uint32_t j = 0; j < n; ++j) {
-      const std::uint32_t row = term_rows[j];
-      const std::uint32_t f = postings.frequencies[postings.ends[i] + j];
-      const auto f_real = static_cast<float>(f);
-      // 1e-5 covers the rounding of these floats and of the scores.
-      const float bound = std::ceil(255.0F * (f_real / (f_real + high[row])) * 1.00001F);
-      own->bounds[term.begin + j] = static_cast<std::uint8_t>(std::min(bound, 255.0F));
-      ++histogram[static_cast<std::uint8_t>(255.0F * (f_real / (f_real + low[row])) * 0.99999F)];
-      own->frequencies[term.begin + j] =
-          static_cast<std::uint8_t>(std::min<std::uint32_t>(f, kEscape));
-      if (f >= kEscape) {
-        own->escapes.push_back({term.begin + j, f});
-        term.escapes = 1;
-      }
-    }
-    std::uint64_t above = 0;
-    std::size_t depth = 0;
-    for (int impact = 255; impact >= 0 && depth < 3; --impact) {
-      above += histogram[static_cast<std::size_t>(impact)];
-      while (depth < 3 && above >= kBestDepths[depth]) {
-        term.best[depth++] = static_cast<std::uint8_t>(impact);
-      }
-    }
-
-    if (!is_windowed) {
-      std::copy(term_rows.begin(), term_rows.end(),
-                own->sparse_rows.begin() + static_cast<std::ptrdiff_t>(sparse - n_windowed));
-      sparse += n;
-      continue;
-    }
-    std::uint32_t j = 0;
-    for (std::uint32_t window = 0; window <= windows; ++window) {
-      own->window_starts[window_entry + window] = j;
-      std::uint8_t highest = 0;
-      for (; j < n && term_rows[j] / kWindow == window; ++j) {
-        own->offsets[windowed + j] = static_cast<std::uint16_t>(term_rows[j] % kWindow);
-        highest = std::max(highest, own->bounds[windowed + j]);
-      }
-      own->window_maxima[window_entry + window] = highest;
-    }
-    windowed += n;
-    window_entry += windows + 1;
-  }
-  std::sort(own->escapes.begin(), own->escapes.end());
-  arrays_.terms = own->terms;
-  arrays_.offsets = own->offsets;
-  arrays_.sparse_rows = own->sparse_rows;
-  arrays_.bounds = own->bounds;
-  arrays_.frequencies = own->frequencies;
-  arrays_.escapes = own->escapes;
-  arrays_.window_starts = own->window_starts;
-  arrays_.window_maxima = own->window_maxima;
-  owners_.push_back(own);
 }
 
-Segment::Segment(const Arrays& arrays, std::vector<std::shared_ptr<const void>> owners)
-    : arrays_(arrays), owners_(std::move(owners)) {
+Segment::Segment(Rows rows, Postings postings, double k1, double b, double average)
+    : own_(std::move(rows)) {
+  if (postings.rows.size() >= kNone) throw Capacity("a segment has over 4,294,967,294 postings");
+  const std::size_t n_terms = postings.terms.size();
+  for (std::size_t i = 0; i < n_terms; ++i) {
+    own_counts_.push_back(static_cast<std::uint32_t>(postings.ends[i + 1] - postings.ends[i]));
+  }
+  stored_.slots = own_.slots;
+  stored_.lengths = own_.lengths;
+  stored_.counts = own_counts_;
+  stored_.bound_average = std::max(average, 1e-9) * kDrift;
+  stored_.best_average = std::max(average, 1e-9) / kDrift;
+  n_postings_ = postings.rows.size();
+  norms_ = Norms(k1, b, stored_);
   make_alive();
-  own_numbers_.resize(arrays_.terms.size());
+  own_places_.assign(n_terms == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
+  own_numbers_ = std::move(postings.terms);
+  for (std::uint32_t i = 0; i < n_terms; ++i) own_places_[own_numbers_[i]] = i;
+  places_ = own_places_;
+  numbers_ = own_numbers_;
+  make_terms([&](std::size_t first, std::size_t last, Unpacked& /*scratch*/) {
+    const std::uint64_t begin = postings.ends[first];
+    const std::uint64_t n = postings.ends[last] - begin;
+    return std::pair(std::span<const std::uint32_t>(postings.rows).subspan(begin, n),
+                     std::span<const std::uint32_t>(postings.frequencies).subspan(begin, n));
+  });
+}
+
+Segment::Segment(Stored stored, double k1, double b, bool now)
+    : stored_(std::move(stored)),
+      n_postings_(std::accumulate(stored_.counts.begin(), stored_.counts.end(), std::uint64_t{0})),
+      norms_(k1, b, stored_) {
+  make_alive();
+  own_numbers_.resize(stored_.counts.size());
   std::iota(own_numbers_.begin(), own_numbers_.end(), 0U);
   numbers_ = own_numbers_;
   places_ = own_numbers_;
-  deaths_.resize(arrays_.terms.size());
+  if (!now) return;
+  make_terms([&](std::size_t first, std::size_t last, Unpacked& list) {
+    const auto counts = stored_.counts.subspan(first, last - first);
+    const auto n = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    list.rows.resize(n);
+    list.frequencies.resize(n);
+    std::size_t at = 0;
+    for (std::size_t i = first; i < last; at += stored_.counts[i], ++i) {
+      unpack(static_cast<std::uint32_t>(i), std::span(list.rows).subspan(at, stored_.counts[i]),
+             std::span(list.frequencies).subspan(at, stored_.counts[i]));
+    }
+    return std::pair(std::span<const std::uint32_t>(list.rows),
+                     std::span<const std::uint32_t>(list.frequencies));
+  });
+  stored_.ends = {};
+  stored_.lists = {};
+}
+
+Segment::~Segment() {
+  if (!blocks_.empty()) return;
+  for (std::size_t i = 0; i < stored_.counts.size(); ++i) {
+    ::operator delete(const_cast<Term*>(terms_[i].load(std::memory_order_relaxed)));
+  }
 }
 
 void Segment::make_alive() {
   deleted_.reset(
       static_cast<StateNumber*>(std::calloc(n_rows() + std::size_t{1}, sizeof(StateNumber))));
   if (deleted_ == nullptr) throw std::bad_alloc();
+  deaths_.resize(stored_.counts.size());
+  terms_ = std::make_unique<std::atomic<const Term*>[]>(stored_.counts.size());
 }
 
-std::optional<Segment::Fault> Segment::fault(const Arrays& arrays) {
-  const auto ascend = [](const auto& values) {
-    bool ok = true;  // without a branch: it is vectorised
-    for (std::size_t i = 1; i < values.size(); ++i) ok &= values[i - 1] < values[i];
-    return ok;
-  };
-  const std::size_t n_rows = arrays.slots.size();
-  if (n_rows >= kNone || !ascend(arrays.slots) || (n_rows > 0 && arrays.slots.back() == kNone)) {
-    return Fault{Part::kSlots, "rows do not ascend"};
-  }
-  if (arrays.lengths.size() != n_rows) return Fault{Part::kLengths, "not one for each row"};
-  constexpr std::uint32_t kLongest = 0x7fffffffU;  // kernels read them as signed
-  if (std::any_of(arrays.lengths.begin(), arrays.lengths.end(),
-                  [](std::uint32_t length) { return length > kLongest; })) {
-    return Fault{Part::kLengths, "a document of more than 2^31-1 tokens"};
-  }
-  if (arrays.row_term_ends.size() != n_rows) {
-    return Fault{Part::kRowTermEnds, "not one for each row"};
-  }
-  if (!std::is_sorted(arrays.row_term_ends.begin(), arrays.row_term_ends.end())) {
-    return Fault{Part::kRowTermEnds, "a row ends before it begins"};
-  }
-  if ((n_rows == 0 ? 0 : arrays.row_term_ends.back()) != arrays.row_terms.size()) {
-    return Fault{Part::kRowTerms, "they do not end with the last row"};
-  }
+bool Segment::windowed(std::size_t count) const noexcept {
+  // Windows pay where a term has some rows in most of them.
+  return count >= std::max<std::size_t>(64, 2 * std::size_t{n_windows()});
+}
 
-  // Terms follow each other without gaps in two stretches: those with windows, then the others.
-  const std::size_t n_postings = arrays.bounds.size();
-  const std::uint64_t n_windows = (n_rows + kWindow - 1) / kWindow;
-  if (n_postings >= kNone || arrays.frequencies.size() != n_postings) {
-    return Fault{Part::kFrequencies, "not one for each posting"};
-  }
-  if (arrays.offsets.size() + arrays.sparse_rows.size() != n_postings) {
-    return Fault{Part::kOffsets, "not one for each posting"};
-  }
-  if (arrays.terms.size() >= kNone) return Fault{Part::kTerms, "too many"};
-  if (arrays.window_starts.size() != arrays.window_maxima.size()) {
-    return Fault{Part::kWindowMaxima, "not one for each window"};
-  }
-  std::uint64_t windowed = 0;
-  std::uint64_t sparse = arrays.offsets.size();
-  std::uint64_t entry = 0;
-  for (const Term& term : arrays.terms) {
-    if (term.windows == kNone) {
-      if (term.begin != sparse) return Fault{Part::kTerms, "a gap between terms"};
-      sparse += term.count;
-    } else {
-      if (term.begin != windowed || term.windows != entry) {
-        return Fault{Part::kTerms, "a gap between terms"};
-      }
-      windowed += term.count;
-      entry += n_windows + 1;
-    }
-    if (term.count == 0 || term.escapes > 1) return Fault{Part::kTerms, "a term of no rows"};
-  }
-  if (windowed != arrays.offsets.size() || sparse != n_postings) {
-    return Fault{Part::kTerms, "they do not end with the last posting"};
-  }
-  if (entry != arrays.window_starts.size()) {
-    return Fault{Part::kWindowStarts, "not those of the terms"};
-  }
+std::size_t Segment::term_bytes(std::size_t count, std::size_t n_escapes) const noexcept {
+  const std::size_t starts = n_windows() + std::size_t{1};
+  const std::size_t arrays =
+      n_escapes * sizeof(Escape) +
+      (windowed(count) ? count * 4 + starts * (sizeof(std::uint32_t) + 1) : count * 6);
+  return sizeof(Term) + (arrays + alignof(Term) - 1) / alignof(Term) * alignof(Term);
+}
 
-  // The postings themselves, which are most of the work: in parts of about equal size that begin
-  // with a term. Rows ascend within a term, offsets within a window, so there are as many descents
-  // as there are beginnings at which the values descend.
-  constexpr std::size_t kPart = std::size_t{1} << 20;
-  std::vector<std::size_t> parts{0};  // first terms
+template <class Lists>
+void Segment::make_terms(const Lists& lists) {
+  constexpr std::size_t kPart = std::size_t{1} << 18;  // postings
+  std::vector<std::size_t> parts{0};                   // first terms
   std::size_t in_part = 0;
-  for (std::size_t i = 0; i < arrays.terms.size(); ++i) {
-    if (in_part > kPart) {
+  for (std::size_t i = 0; i < stored_.counts.size(); ++i) {
+    if (in_part >= kPart) {
       parts.push_back(i);
       in_part = 0;
     }
-    in_part += arrays.terms[i].count;
+    in_part += stored_.counts[i];
   }
-  parts.push_back(arrays.terms.size());
-  std::atomic<bool> rows_ascend{true};
-  std::atomic<bool> offsets_ascend{true};
-  std::atomic<bool> windows_ascend{true};
-  std::atomic<std::size_t> n_escapes{0};
-  const std::size_t last_width = n_windows == 0 ? 0 : n_rows - (n_windows - 1) * kWindow;
-  const auto check_part = [&](std::span<const Term> terms) {
-    std::span<const std::uint32_t> rows = arrays.sparse_rows.first(0);
-    std::span<const std::uint16_t> offsets = arrays.offsets.first(0);
-    std::size_t row_descents = 0;
-    std::size_t offset_descents = 0;
-    bool row_too_high = false;  // the last of each stretch that ascends tells
-    bool offset_too_high = false;
-    for (const Term& term : terms) {
-      if (term.windows == kNone) {
-        const std::size_t at = term.begin - arrays.offsets.size();
-        if (rows.empty()) {
-          rows = arrays.sparse_rows.subspan(at, 0);
-        } else {
-          row_descents += arrays.sparse_rows[at - 1] >= arrays.sparse_rows[at] ? 1 : 0;
-        }
-        row_too_high |= arrays.sparse_rows[at + term.count - 1] >= n_rows;
-        rows = {rows.data(), rows.size() + term.count};
-        continue;
-      }
-      const auto starts = arrays.window_starts.subspan(term.windows, n_windows + 1);
-      if (starts.front() != 0 || starts.back() != term.count ||
-          !std::is_sorted(starts.begin(), starts.end())) {
-        windows_ascend = false;
-        return;
-      }
-      if (offsets.empty()) {
-        offsets = arrays.offsets.subspan(term.begin, 0);
-      } else {
-        offset_descents += arrays.offsets[term.begin - 1] >= arrays.offsets[term.begin] ? 1 : 0;
-      }
-      offsets = {offsets.data(), offsets.size() + term.count};
-      const std::uint16_t* own = arrays.offsets.data() + term.begin;
-      for (std::size_t window = 1; window < n_windows; ++window) {
-        const std::uint32_t start = starts[window];
-        if (start == starts[window - 1] || start == term.count) continue;
-        offset_descents += own[start - 1] >= own[start] ? 1 : 0;
-        offset_too_high |= own[start - 1] >= kWindow;
-      }
-      const bool in_last = starts[n_windows - 1] < term.count;
-      offset_too_high |= own[term.count - 1] >= (in_last ? last_width : kWindow);
+  parts.push_back(stored_.counts.size());
+  blocks_.resize(parts.size() - 1);
+  parallel_for(blocks_.size(), n_threads(), [&](std::size_t part) {
+    const std::size_t first = parts[part];
+    const std::size_t last = parts[part + 1];
+    Unpacked scratch;
+    const auto [rows, frequencies] = lists(first, last, scratch);
+    std::vector<std::uint32_t> n_escapes(last - first);
+    std::size_t bytes = 0;
+    std::size_t at = 0;
+    for (std::size_t i = first; i < last; at += stored_.counts[i], ++i) {
+      const std::size_t n = count_escapes(frequencies.subspan(at, stored_.counts[i]));
+      n_escapes[i - first] = static_cast<std::uint32_t>(n);
+      bytes += term_bytes(stored_.counts[i], n);
     }
-    const auto count_escapes = [&](std::size_t first, std::size_t n) {
-      if (n > 0) n_escapes += count_equal(arrays.frequencies.subspan(first, n), kEscape);
-    };
-    count_escapes(static_cast<std::size_t>(offsets.data() - arrays.offsets.data()), offsets.size());
-    count_escapes(
-        arrays.offsets.size() + static_cast<std::size_t>(rows.data() - arrays.sparse_rows.data()),
-        rows.size());
-    if (descents(rows) != row_descents || row_too_high) rows_ascend = false;
-    if (descents(offsets) != offset_descents || offset_too_high) offsets_ascend = false;
-  };
-  const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
-  parallel_for(parts.size() - 1, threads, [&](std::size_t part) {
-    check_part(arrays.terms.subspan(parts[part], parts[part + 1] - parts[part]));
+    blocks_[part] = std::unique_ptr<std::byte[]>(new std::byte[bytes]);
+    std::byte* next = blocks_[part].get();
+    at = 0;
+    for (std::size_t i = first; i < last; at += stored_.counts[i], ++i) {
+      const std::size_t n = n_escapes[i - first];
+      terms_[i].store(make_term(next, rows.subspan(at, stored_.counts[i]),
+                                frequencies.subspan(at, stored_.counts[i]), n),
+                      std::memory_order_relaxed);  // the segment is published afterwards
+      next += term_bytes(stored_.counts[i], n);
+    }
+    term_bytes_ += bytes;
   });
-  if (!windows_ascend) return Fault{Part::kWindowStarts, "a window ends before it begins"};
-  if (!offsets_ascend) return Fault{Part::kOffsets, "rows of a window do not ascend"};
-  if (!rows_ascend) return Fault{Part::kSparseRows, "rows of a term do not ascend"};
-
-  // Each escape belongs to a frequency that is one, and there are as many: so each has its own.
-  if (!ascend(arrays.escapes) ||
-      std::any_of(arrays.escapes.begin(), arrays.escapes.end(), [&](const Escape& escape) {
-        return escape.posting >= n_postings || arrays.frequencies[escape.posting] != kEscape ||
-               escape.frequency < kEscape;
-      })) {
-    return Fault{Part::kEscapes, "one is of no posting"};
-  }
-  if (n_escapes != arrays.escapes.size()) {
-    return Fault{Part::kEscapes, "not one for each high frequency"};
-  }
-  return std::nullopt;
 }
 
-namespace {
+Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> rows,
+                                  std::span<const std::uint32_t> frequencies,
+                                  std::size_t n_escapes) const noexcept {
+  const std::size_t n = rows.size();
+  const std::uint32_t windows = windowed(n) ? n_windows() : kNone;
+  auto* term = new (at) Term{
+      static_cast<std::uint32_t>(n), windows, static_cast<std::uint32_t>(n_escapes), {0, 0, 0}};
+  // The accessors give the places, here to be written to.
+  auto* const bounds = const_cast<std::uint8_t*>(Segment::bounds(*term));
+  auto* const kept = const_cast<std::uint8_t*>(Segment::frequencies(*term));
 
-// Reads a varint from bytes[at, end) and moves `at` behind it; false if there is no good one.
-bool read_varint(std::span<const std::uint8_t> bytes, std::uint32_t& at, std::uint32_t end,
-                 std::uint32_t& value) noexcept {
-  std::uint64_t read = 0;
-  for (unsigned shift = 0; at < end && shift < 35; shift += 7) {
-    const std::uint8_t byte = bytes[at++];
-    read |= std::uint64_t{byte & 0x7fU} << shift;
-    if (byte >= 0x80) continue;
-    value = static_cast<std::uint32_t>(read);
-    return read <= 0xffffffffU;
+  constexpr std::size_t kBlock = 256;
+  float f[kBlock];
+  float high[kBlock];
+  float low[kBlock];
+  std::uint8_t highest[kBlock];
+  std::uint8_t lowest[kBlock];
+  std::uint32_t histogram[256];  // of impacts in 1/255, rounded down
+  const bool ranked = n >= kBestDepths[0];
+  if (ranked) std::fill_n(histogram, 256, 0U);
+  for (std::size_t first = 0; first < n; first += kBlock) {
+    const std::size_t in_block = std::min(kBlock, n - first);
+    for (std::size_t i = 0; i < in_block; ++i) {
+      const std::uint32_t length = stored_.lengths[rows[first + i]];
+      const std::uint32_t frequency = frequencies[first + i];
+      f[i] = static_cast<float>(frequency);
+      high[i] = norms_.high(length);
+      low[i] = norms_.low(length);
+      kept[first + i] = static_cast<std::uint8_t>(std::min<std::uint32_t>(frequency, kEscape));
+    }
+    // Without branches: it is vectorised. 1e-5 covers the rounding of these floats and of the
+    // scores.
+    for (std::size_t i = 0; i < in_block; ++i) {
+      const float bound = 255.0F * (f[i] / (f[i] + high[i])) * 1.00001F;
+      const auto whole = static_cast<std::int32_t>(bound);
+      const std::int32_t up = whole + (static_cast<float>(whole) < bound ? 1 : 0);
+      highest[i] = static_cast<std::uint8_t>(up < 255 ? up : 255);
+      lowest[i] = static_cast<std::uint8_t>(
+          static_cast<std::int32_t>(255.0F * (f[i] / (f[i] + low[i])) * 0.99999F));
+    }
+    std::copy_n(highest, in_block, bounds + first);
+    if (!ranked) continue;
+    for (std::size_t i = 0; i < in_block; ++i) ++histogram[lowest[i]];
   }
-  return false;
+  std::uint64_t above = 0;
+  std::size_t depth = 0;
+  for (int impact = 255; impact >= 0 && depth < 3 && kBestDepths[depth] <= n; --impact) {
+    above += histogram[impact];
+    while (depth < 3 && above >= kBestDepths[depth]) {
+      term->best[depth++] = static_cast<std::uint8_t>(impact);
+    }
+  }
+
+  if (n_escapes > 0) {
+    auto* escape = const_cast<Escape*>(escapes(*term));
+    for (std::size_t i = 0; i < n; ++i) {
+      if (frequencies[i] >= kEscape) *escape++ = {static_cast<std::uint32_t>(i), frequencies[i]};
+    }
+  }
+  if (windows == kNone) {
+    std::copy(rows.begin(), rows.end(), const_cast<std::uint32_t*>(sparse_rows(*term)));
+    return term;
+  }
+  auto* const offsets = const_cast<std::uint16_t*>(Segment::offsets(*term));
+  for (std::size_t i = 0; i < n; ++i) offsets[i] = static_cast<std::uint16_t>(rows[i] % kWindow);
+  auto* const starts = const_cast<std::uint32_t*>(window_starts(*term));
+  auto* const maxima = const_cast<std::uint8_t*>(window_maxima(*term));
+  std::size_t i = 0;
+  for (std::uint32_t window = 0; window <= windows; ++window) {
+    const std::size_t begin = i;
+    starts[window] = static_cast<std::uint32_t>(begin);
+    while (i < n && rows[i] / kWindow == window) ++i;
+    std::uint8_t maximum = 0;
+    for (std::size_t j = begin; j < i; ++j) maximum = std::max(maximum, bounds[j]);
+    maxima[window] = maximum;
+  }
+  return term;
 }
 
-[[noreturn]] void fail_rows() {
-  throw Corruption(
-      "the terms of a row are not those of its postings: the file that the index was loaded from "
-      "is damaged; rebuild it from the texts");
-}
-
-}  // namespace
-
-void Segment::check_row(std::uint32_t row) const {
-  if (rows_checked_) return;
-  // Distinct terms that all have the row: so deleting it takes from each what it has.
-  std::uint32_t at = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
-  const std::uint32_t end = arrays_.row_term_ends[row];
-  for (std::uint64_t term = 0, n = 0; at < end; ++n) {
-    std::uint32_t step = 0;
-    if (!read_varint(arrays_.row_terms, at, end, step) || (step == 0 && n > 0)) fail_rows();
-    term += step;
-    if (term >= arrays_.terms.size() || frequency_at(arrays_.terms[term], row) == 0) fail_rows();
+void Segment::unpack(std::uint32_t place, std::span<std::uint32_t> rows,
+                     std::span<std::uint32_t> frequencies) const {
+  const std::uint64_t begin = place == 0 ? 0 : stored_.ends[place - 1];
+  if (!unpack_postings(stored_.lists.subspan(begin, stored_.ends[place] - begin), n_rows(), rows,
+                       frequencies)) {
+    throw Corruption(stored_.path + " is damaged: posting list " + std::to_string(place) +
+                     " is none; " + kRebuildIndex);
   }
 }
 
-void Segment::check_rows() const {
-  if (rows_checked_) return;
-  // Postings come by term, so each row's terms come in the order in which the row lists them.
-  std::vector<std::uint32_t> next(n_rows());
-  std::vector<std::uint32_t> newest(n_rows());
-  for (std::uint32_t row = 1; row < n_rows(); ++row) next[row] = arrays_.row_term_ends[row - 1];
-  for (std::uint32_t place = 0; place < arrays_.terms.size(); ++place) {
-    for_each_row(arrays_.terms[place], [&](std::uint32_t row, std::uint32_t) {
-      std::uint32_t step = 0;
-      if (!read_varint(arrays_.row_terms, next[row], arrays_.row_term_ends[row], step) ||
-          std::uint64_t{newest[row]} + step != place) {
-        fail_rows();
+const Segment::Term& Segment::unpack(std::uint32_t place) const {
+  Unpacked list;
+  read(place, list);
+  const std::size_t n_escapes = count_escapes(list.frequencies);
+  const std::size_t bytes = term_bytes(list.rows.size(), n_escapes);
+  auto* const block = static_cast<std::byte*>(::operator new(bytes));
+  const Term* const made = make_term(block, list.rows, list.frequencies, n_escapes);
+  const Term* first = nullptr;
+  // Release: see `term`. Acquire: another reader was first, and its list is used.
+  if (!terms_[place].compare_exchange_strong(first, made, std::memory_order_acq_rel,
+                                             std::memory_order_acquire)) {
+    ::operator delete(block);
+    return *first;
+  }
+  term_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return *made;
+}
+
+void Segment::read(std::uint32_t place, Unpacked& list) const {
+  list.rows.resize(stored_.counts[place]);
+  list.frequencies.resize(stored_.counts[place]);
+  if (!stored_.ends.empty()) return unpack(place, list.rows, list.frequencies);
+  const Term& kept = term(place);
+  for_each_row(kept, [&](std::uint32_t row, std::uint32_t i) {
+    list.rows[i] = row;
+    list.frequencies[i] = frequency(kept, i);
+  });
+}
+
+void Segment::make_row_terms() {
+  if (own_.row_term_ends.size() == n_rows()) return;
+  // Postings come by term, so each row's terms come in the order in which the row lists them. Each
+  // thread looks after some of the rows.
+  const std::size_t threads = n_threads();
+  constexpr std::size_t kBlock = 256;
+  const auto for_each_block = [&](const auto& visit) {
+    parallel_for(threads, threads, [&](std::size_t part) {
+      const auto first = static_cast<std::uint32_t>(n_rows() * part / threads);
+      const auto last = static_cast<std::uint32_t>(n_rows() * (part + 1) / threads);
+      Unpacked list;
+      for (std::uint32_t place = 0; place < stored_.counts.size(); ++place) {
+        read(place, list);
+        const auto begin = std::lower_bound(list.rows.begin(), list.rows.end(), first);
+        std::span<const std::uint32_t> rows(begin, std::lower_bound(begin, list.rows.end(), last));
+        for (; rows.size() > kBlock; rows = rows.subspan(kBlock)) visit(rows.first(kBlock), place);
+        visit(rows, place);
       }
-      newest[row] = place;
     });
+  };
+  struct Row {
+    std::uint32_t newest;  // term
+    std::uint32_t at;      // first how many bytes, then where the next one goes
+  };
+  std::vector<Row> state(n_rows());
+  const auto size_of = [](std::uint32_t step) {
+    return static_cast<std::uint32_t>((std::bit_width(step | 1U) + 6) / 7);
+  };
+  for_each_block([&](std::span<const std::uint32_t> rows, std::uint32_t place) {
+    for (const std::uint32_t row : rows) {
+      state[row].at += size_of(place - state[row].newest);
+      state[row].newest = place;
+    }
+  });
+  std::uint64_t end = 0;
+  std::vector<std::uint32_t> ends(n_rows());
+  for (std::uint32_t row = 0; row < n_rows(); ++row) {
+    const auto begin = static_cast<std::uint32_t>(end);
+    end += state[row].at;
+    check_row_terms(end);
+    ends[row] = static_cast<std::uint32_t>(end);
+    state[row] = {0, begin};
   }
-  if (!std::equal(next.begin(), next.end(), arrays_.row_term_ends.begin())) fail_rows();
-  rows_checked_ = true;
+  std::vector<std::uint8_t> terms(end);
+  for_each_block([&](std::span<const std::uint32_t> rows, std::uint32_t place) {
+    // Rows are anywhere in memory. First without branches, so that the processor waits for many at
+    // once.
+    std::uint32_t steps[kBlock];
+    std::uint32_t places[kBlock];
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      Row& row = state[rows[i]];
+      steps[i] = place - row.newest;
+      places[i] = row.at;
+      row = {place, row.at + size_of(steps[i])};
+      __builtin_prefetch(terms.data() + places[i], 1);
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::uint8_t* at = terms.data() + places[i];
+      for (; steps[i] >= 0x80; steps[i] >>= 7) *at++ = static_cast<std::uint8_t>(steps[i] | 0x80);
+      *at = static_cast<std::uint8_t>(steps[i]);
+    }
+  });
+  own_.row_terms = std::move(terms);
+  own_.row_term_ends = std::move(ends);
 }
 
 std::uint32_t Segment::find(std::uint32_t slot) const noexcept {
-  const auto at = std::lower_bound(arrays_.slots.begin(), arrays_.slots.end(), slot);
-  return at != arrays_.slots.end() && *at == slot
-             ? static_cast<std::uint32_t>(at - arrays_.slots.begin())
+  const auto at = std::lower_bound(stored_.slots.begin(), stored_.slots.end(), slot);
+  return at != stored_.slots.end() && *at == slot
+             ? static_cast<std::uint32_t>(at - stored_.slots.begin())
              : kNone;
 }
 
@@ -477,13 +441,12 @@ std::uint32_t Segment::dead(std::uint32_t place, StateNumber state,
   return static_cast<std::uint32_t>(n);
 }
 
-std::uint32_t Segment::escaped(std::uint32_t posting) const noexcept {
-  const auto at =
-      std::lower_bound(arrays_.escapes.begin(), arrays_.escapes.end(), Escape{posting, 0});
-  return at->frequency;
+std::uint32_t Segment::escaped(const Term& term, std::uint32_t i) noexcept {
+  const Escape* first = escapes(term);
+  return std::lower_bound(first, first + term.n_escapes, Escape{i, 0})->frequency;
 }
 
-std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) const noexcept {
+std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) noexcept {
   if (term.windows == kNone) {
     const std::uint32_t* first = sparse_rows(term);
     const std::uint32_t* at = std::lower_bound(first, first + term.count, row);
@@ -500,7 +463,7 @@ std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) const n
 }
 
 void Segment::reserve_erase(std::uint32_t row, EpochDomain& epochs) {
-  check_row(row);
+  make_row_terms();
   for_each_term(row, [&](std::uint32_t number) {
     AppendArray<StateNumber>& deaths = deaths_[places_[number]];
     deaths.reserve(deaths.size() + 1, epochs);
@@ -517,11 +480,11 @@ void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
 }
 
 std::uint64_t Segment::memory_bytes() const noexcept {
-  const Arrays& a = arrays_;
-  return a.slots.size_bytes() + a.lengths.size_bytes() + a.row_term_ends.size_bytes() +
-         a.row_terms.size_bytes() + a.terms.size_bytes() + a.offsets.size_bytes() +
-         a.sparse_rows.size_bytes() + a.bounds.size_bytes() + a.frequencies.size_bytes() +
-         a.escapes.size_bytes() + a.window_starts.size_bytes() + a.window_maxima.size_bytes() +
+  // Of packed lists as well: they are in memory as a mapped file is.
+  return stored_.slots.size_bytes() + stored_.lengths.size_bytes() + stored_.counts.size_bytes() +
+         stored_.ends.size_bytes() + stored_.lists.size_bytes() + bytes_of(own_.row_term_ends) +
+         bytes_of(own_.row_terms) +
+         term_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(terms_[0]) +
          n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
          std::accumulate(
              deaths_.begin(), deaths_.end(), bytes_of(deaths_),

@@ -9,19 +9,22 @@
 // Reads may run beside one writer, which only calls `erase` (see bm25_index.hpp); everything else
 // is fixed when the constructor returns.
 //
-// The arrays are the segment's own or lie in a stored file, which the segment keeps (`Arrays`).
+// A segment that comes from a file has its postings packed, there, and unpacks a list when it is
+// first asked for: whichever reader comes first publishes it with one exchange, so that none waits.
 //
-// Layout (structure of arrays), per posting 4 bytes: position, bound, frequency. A term with many
-// rows has them as 16-bit offsets in windows of kernels::kWindow rows, with the first posting and
-// the highest bound of each window beside; a term with few rows has them as 32-bit numbers.
+// Layout of a posting list (one block of memory, structure of arrays), per posting 4 bytes:
+// position, bound, frequency. A term with many rows has them as 16-bit offsets in windows of
+// kernels::kWindow rows, with the first posting and the highest bound of each window beside; a term
+// with few rows has them as 32-bit numbers.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/append_array.hpp"
@@ -65,58 +68,38 @@ class Segment {
   static constexpr std::uint8_t kEscape = 255;  // a frequency of 255 or more: see `frequency`
   static constexpr std::size_t kBestDepths[3] = {10, 100, 1000};
 
+  // A posting list; its arrays follow it in memory, in the order in which the accessors are below.
   struct Term {
-    std::uint32_t begin;    // of its postings in the arrays
-    std::uint32_t count;    // rows, deleted ones included
-    std::uint32_t windows;  // of its entries in the arrays of windows, kNone for a term of few rows
-    std::uint8_t best[3];   // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
-    std::uint8_t escapes;   // 1 if some frequency is kEscape
+    std::uint32_t count;      // rows, deleted ones included
+    std::uint32_t windows;    // of the segment; kNone for a term of few rows
+    std::uint32_t n_escapes;  // frequencies that are kEscape
+    std::uint8_t best[3];     // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
   };
 
   struct Escape {
-    std::uint32_t posting;
+    std::uint32_t posting;  // of the term
     std::uint32_t frequency;
     auto operator<=>(const Escape&) const = default;
   };
 
-  // Everything of a segment that never changes. Terms are numbered by their place here.
-  struct Arrays {
+  // What a file has of a segment. Terms are numbered by their place here.
+  struct Stored {
     std::span<const std::uint32_t> slots;  // by row; ascending
     std::span<const std::uint32_t> lengths;
-    std::span<const std::uint32_t> row_term_ends;
-    std::span<const std::uint8_t> row_terms;
-    std::span<const Term> terms;             // by place
-    std::span<const std::uint16_t> offsets;  // terms with windows come first in posting arrays
-    std::span<const std::uint32_t> sparse_rows;
-    std::span<const std::uint8_t> bounds;
-    std::span<const std::uint8_t> frequencies;
-    std::span<const Escape> escapes;  // ascending
-    std::span<const std::uint32_t> window_starts;
-    std::span<const std::uint8_t> window_maxima;
+    std::span<const std::uint32_t> counts;  // by term: rows
+    std::span<const std::uint64_t> ends;    // by term: of its list in `lists`
+    std::span<const std::uint8_t> lists;    // packed_postings.hpp; kPackedSlack bytes follow
     double bound_average = 0;
     double best_average = 0;
+    std::string path;  // for messages
+    std::vector<std::shared_ptr<const void>> owners;
   };
-  enum class Part : std::uint8_t {
-    kSlots,
-    kLengths,
-    kRowTermEnds,
-    kRowTerms,
-    kTerms,
-    kOffsets,
-    kSparseRows,
-    kBounds,
-    kFrequencies,
-    kEscapes,
-    kWindowStarts,
-    kWindowMaxima,
+
+  // One term's rows and frequencies.
+  struct Unpacked {
+    std::vector<std::uint32_t> rows;
+    std::vector<std::uint32_t> frequencies;
   };
-  struct Fault {
-    Part part;
-    const char* what;
-  };
-  // What is wrong with arrays that come from elsewhere: searching them is safe if nothing is. The
-  // terms of each row are not looked at here but when they are first used (`check_row`).
-  [[nodiscard]] static std::optional<Fault> fault(const Arrays& arrays);
 
   // Postings by term: term i has rows[ends[i], ends[i + 1]), ascending, with their frequencies.
   struct Postings {
@@ -145,20 +128,30 @@ class Segment {
   // `k1`, `b` and the present average length are what the bounds are made for.
   Segment(Rows rows, Postings postings, double k1, double b, double average);
 
-  // Of arrays without a fault; place i is term i. `owners` keep them where they are.
-  Segment(const Arrays& arrays, std::vector<std::shared_ptr<const void>> owners);
+  // Of a file whose lists alone are not checked yet; place i is term i. `now`: unpacks all lists,
+  // on several threads, and keeps nothing of the packed ones. Throws Corruption.
+  Segment(Stored stored, double k1, double b, bool now);
 
-  [[nodiscard]] const Arrays& arrays() const noexcept { return arrays_; }
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  Segment(Segment&&) = delete;
+  Segment& operator=(Segment&&) = delete;
+  ~Segment();
 
   [[nodiscard]] std::uint32_t n_rows() const noexcept {
-    return static_cast<std::uint32_t>(arrays_.slots.size());
+    return static_cast<std::uint32_t>(stored_.slots.size());
   }
   [[nodiscard]] std::uint32_t n_windows() const noexcept {
-    return static_cast<std::uint32_t>((arrays_.slots.size() + kernels::kWindow - 1) /
+    return static_cast<std::uint32_t>((stored_.slots.size() + kernels::kWindow - 1) /
                                       kernels::kWindow);
   }
-  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return arrays_.slots[row]; }
-  [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return arrays_.lengths; }
+  [[nodiscard]] std::uint32_t slot(std::uint32_t row) const noexcept { return stored_.slots[row]; }
+  [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept { return stored_.slots; }
+  [[nodiscard]] std::span<const std::uint32_t> lengths() const noexcept { return stored_.lengths; }
+  // By place: rows of the term, deleted ones included.
+  [[nodiscard]] std::span<const std::uint32_t> counts() const noexcept { return stored_.counts; }
+  [[nodiscard]] double bound_average() const noexcept { return stored_.bound_average; }
+  [[nodiscard]] double best_average() const noexcept { return stored_.best_average; }
   [[nodiscard]] bool alive(std::uint32_t row, StateNumber state) const noexcept {
     return ~std::atomic_ref(deleted_[row]).load(std::memory_order_relaxed) > state;
   }
@@ -169,42 +162,52 @@ class Segment {
   [[nodiscard]] std::uint32_t place(std::uint32_t term) const noexcept {
     return term < places_.size() ? places_[term] : kNone;
   }
-  [[nodiscard]] const Term& term(std::uint32_t place) const noexcept {
-    return arrays_.terms[place];
+  // Throws Corruption, and bad_alloc, where the list has to be unpacked.
+  [[nodiscard]] const Term& term(std::uint32_t place) const {
+    // Acquire: what the reader that unpacked it has written is seen.
+    const Term* term = terms_[place].load(std::memory_order_acquire);
+    return term != nullptr ? *term : unpack(place);
   }
   // Rows of the term that are alive in `state`.
   [[nodiscard]] std::uint32_t live(std::uint32_t place, StateNumber state,
                                    const EpochDomain::Pin& pin) const noexcept {
-    return arrays_.terms[place].count - dead(place, state, pin);
+    return stored_.counts[place] - dead(place, state, pin);
   }
   // Rows of the term that are deleted in `state`.
   [[nodiscard]] std::uint32_t dead(std::uint32_t place, StateNumber state,
                                    const EpochDomain::Pin& pin) const noexcept;
 
-  // Arrays of postings, from Term::begin on.
-  [[nodiscard]] const std::uint16_t* offsets(const Term& term) const noexcept {
-    return arrays_.offsets.data() + term.begin;
-  }
-  [[nodiscard]] const std::uint32_t* sparse_rows(const Term& term) const noexcept {
-    return arrays_.sparse_rows.data() + (term.begin - arrays_.offsets.size());
-  }
-  [[nodiscard]] const std::uint8_t* bounds(const Term& term) const noexcept {
-    return arrays_.bounds.data() + term.begin;
-  }
-  [[nodiscard]] const std::uint8_t* frequencies(const Term& term) const noexcept {
-    return arrays_.frequencies.data() + term.begin;
-  }
   // For a term with windows: window w has the postings [starts[w], starts[w + 1]) of the term.
-  [[nodiscard]] const std::uint32_t* window_starts(const Term& term) const noexcept {
-    return arrays_.window_starts.data() + term.windows;
+  [[nodiscard]] static const std::uint32_t* window_starts(const Term& term) noexcept {
+    return reinterpret_cast<const std::uint32_t*>(&term + 1);
   }
-  [[nodiscard]] const std::uint8_t* window_maxima(const Term& term) const noexcept {
-    return arrays_.window_maxima.data() + term.windows;
+  // Ascending.
+  [[nodiscard]] static const Escape* escapes(const Term& term) noexcept {
+    const std::size_t starts = term.windows == kNone ? 0 : term.windows + std::size_t{1};
+    return reinterpret_cast<const Escape*>(window_starts(term) + starts);
+  }
+  // The rows of a term of few, or the offsets of one with windows.
+  [[nodiscard]] static const std::uint32_t* sparse_rows(const Term& term) noexcept {
+    return reinterpret_cast<const std::uint32_t*>(escapes(term) + term.n_escapes);
+  }
+  [[nodiscard]] static const std::uint16_t* offsets(const Term& term) noexcept {
+    return reinterpret_cast<const std::uint16_t*>(escapes(term) + term.n_escapes);
+  }
+  [[nodiscard]] static const std::uint8_t* bounds(const Term& term) noexcept {
+    const std::size_t row = term.windows == kNone ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
+    return reinterpret_cast<const std::uint8_t*>(offsets(term)) + term.count * row;
+  }
+  [[nodiscard]] static const std::uint8_t* frequencies(const Term& term) noexcept {
+    return bounds(term) + term.count;
+  }
+  // For a term with windows, by window.
+  [[nodiscard]] static const std::uint8_t* window_maxima(const Term& term) noexcept {
+    return frequencies(term) + term.count;
   }
 
   // Calls visit(row, i) for posting i of the term, in order.
   template <class Visit>
-  void for_each_row(const Term& term, const Visit& visit) const {
+  static void for_each_row(const Term& term, const Visit& visit) {
     if (term.windows == kNone) {
       const std::uint32_t* rows = sparse_rows(term);
       for (std::uint32_t i = 0; i < term.count; ++i) visit(rows[i], i);
@@ -212,7 +215,7 @@ class Segment {
     }
     const std::uint32_t* starts = window_starts(term);
     const std::uint16_t* window_offsets = offsets(term);
-    for (std::uint32_t window = 0; window < n_windows(); ++window) {
+    for (std::uint32_t window = 0; window < term.windows; ++window) {
       const auto first = static_cast<std::uint32_t>(window * kernels::kWindow);
       for (std::uint32_t i = starts[window]; i < starts[window + 1]; ++i) {
         visit(first + window_offsets[i], i);
@@ -221,19 +224,22 @@ class Segment {
   }
 
   // The true frequency of posting i of the term.
-  [[nodiscard]] std::uint32_t frequency(const Term& term, std::uint32_t i) const noexcept {
-    const std::uint8_t kept = arrays_.frequencies[term.begin + i];
-    return kept == kEscape ? escaped(term.begin + i) : kept;
+  [[nodiscard]] static std::uint32_t frequency(const Term& term, std::uint32_t i) noexcept {
+    const std::uint8_t kept = frequencies(term)[i];
+    return kept == kEscape ? escaped(term, i) : kept;
   }
   // The frequency of the term in a row, 0 if it is not there.
-  [[nodiscard]] std::uint32_t frequency_at(const Term& term, std::uint32_t row) const noexcept;
+  [[nodiscard]] static std::uint32_t frequency_at(const Term& term, std::uint32_t row) noexcept;
+
+  // The rows and frequencies of a term; a list that is packed stays so. Throws as `term` does.
+  void read(std::uint32_t place, Unpacked& list) const;
 
   // The factor that makes bounds hold at another average length, and the one for `Term::best`.
   [[nodiscard]] double bound_factor(double average) const noexcept {
-    return average > arrays_.bound_average ? average / arrays_.bound_average : 1.0;
+    return average > stored_.bound_average ? average / stored_.bound_average : 1.0;
   }
   [[nodiscard]] double best_factor(double average) const noexcept {
-    return average < arrays_.best_average ? average / arrays_.best_average : 1.0;
+    return average < stored_.best_average ? average / stored_.best_average : 1.0;
   }
 
   // Writer: marks a row as deleted from `state` on. The row must be alive. After `reserve_erase`
@@ -241,20 +247,20 @@ class Segment {
   void reserve_erase(std::uint32_t row, EpochDomain& epochs);
   void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
 
-  // Writer, before `for_each_term` and `packed_terms`: throws Corruption unless the terms of a row,
-  // or of all rows, are what the postings say. Costs nothing for a segment that was made here.
-  void check_row(std::uint32_t row) const;
-  void check_rows() const;
+  // Writer, before `for_each_term` and `packed_terms`: makes the terms of the rows from the posting
+  // lists, which a segment that comes from a file does not have at first. One pass over all lists.
+  // Throws as `term` does.
+  void make_row_terms();
 
   // Calls visit(term number) for each term of a row, ascending.
   template <class Visit>
   void for_each_term(std::uint32_t row, const Visit& visit) const {
-    std::uint32_t at = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
+    std::uint32_t at = row == 0 ? 0 : own_.row_term_ends[row - 1];
     std::uint32_t term = 0;
-    while (at < arrays_.row_term_ends[row]) {
+    while (at < own_.row_term_ends[row]) {
       std::uint32_t step = 0;
       for (unsigned shift = 0;; shift += 7) {
-        const std::uint8_t byte = arrays_.row_terms[at++];
+        const std::uint8_t byte = own_.row_terms[at++];
         step |= std::uint32_t{byte & 0x7fU} << shift;
         if (byte < 0x80) break;
       }
@@ -263,39 +269,69 @@ class Segment {
     }
   }
   [[nodiscard]] std::span<const std::uint8_t> packed_terms(std::uint32_t row) const noexcept {
-    const std::uint32_t begin = row == 0 ? 0 : arrays_.row_term_ends[row - 1];
-    return arrays_.row_terms.subspan(begin, arrays_.row_term_ends[row] - begin);
+    const std::uint32_t begin = row == 0 ? 0 : own_.row_term_ends[row - 1];
+    return std::span(own_.row_terms).subspan(begin, own_.row_term_ends[row] - begin);
   }
 
   [[nodiscard]] std::span<const std::uint32_t> term_numbers() const noexcept { return numbers_; }
-  [[nodiscard]] std::uint64_t n_postings() const noexcept { return arrays_.bounds.size(); }
+  [[nodiscard]] std::uint64_t n_postings() const noexcept { return n_postings_; }
   [[nodiscard]] std::uint64_t n_dead_postings() const noexcept { return n_dead_postings_; }
   [[nodiscard]] std::uint32_t n_dead_rows() const noexcept { return n_dead_rows_; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
  private:
-  // What `arrays_` shows of a segment that was made here.
-  struct Own {
-    Rows rows;
-    std::vector<Term> terms;
-    std::vector<std::uint16_t> offsets;
-    std::vector<std::uint32_t> sparse_rows;
-    std::vector<std::uint8_t> bounds;
-    std::vector<std::uint8_t> frequencies;
-    std::vector<Escape> escapes;
-    std::vector<std::uint32_t> window_starts;
-    std::vector<std::uint8_t> window_maxima;
-  };
-
   struct Free {
     void operator()(StateNumber* memory) const noexcept { std::free(memory); }
   };
 
-  void make_alive();
-  [[nodiscard]] std::uint32_t escaped(std::uint32_t posting) const noexcept;
+  // c0 + c1 * length at the two averages.
+  class Norms {
+   public:
+    Norms() = default;
+    Norms(double k1, double b, const Stored& stored);
+    [[nodiscard]] float high(std::uint32_t length) const noexcept {
+      return length < high_.size() ? high_[length] : norm(length, high_average_);
+    }
+    [[nodiscard]] float low(std::uint32_t length) const noexcept {
+      return length < low_.size() ? low_[length] : norm(length, low_average_);
+    }
 
-  Arrays arrays_;
-  std::vector<std::shared_ptr<const void>> owners_;
+   private:
+    [[nodiscard]] float norm(std::uint32_t length, double average) const noexcept {
+      return static_cast<float>(k1_ * (1 - b_ + b_ * length / average));
+    }
+
+    double k1_ = 0;
+    double b_ = 0;
+    double high_average_ = 0;
+    double low_average_ = 0;
+    std::vector<float> high_;  // of the lengths that most rows have
+    std::vector<float> low_;
+  };
+
+  void make_alive();
+  [[nodiscard]] bool windowed(std::size_t count) const noexcept;
+  [[nodiscard]] std::size_t term_bytes(std::size_t count, std::size_t n_escapes) const noexcept;
+  Term* make_term(std::byte* at, std::span<const std::uint32_t> rows,
+                  std::span<const std::uint32_t> frequencies, std::size_t n_escapes) const noexcept;
+  // Makes the lists of all terms, some at a time, from lists(first term, last term, scratch), which
+  // gives rows and frequencies of these terms one after the other.
+  template <class Lists>
+  void make_terms(const Lists& lists);
+  void unpack(std::uint32_t place, std::span<std::uint32_t> rows,
+              std::span<std::uint32_t> frequencies) const;
+  const Term& unpack(std::uint32_t place) const;
+  [[nodiscard]] static std::uint32_t escaped(const Term& term, std::uint32_t i) noexcept;
+
+  Stored stored_;  // of a segment that was made here: what it owns, and no packed lists
+  Rows own_;
+  std::vector<std::uint32_t> own_counts_;
+  std::uint64_t n_postings_ = 0;
+  Norms norms_;
+  // By place; null: not unpacked yet. Each in a block of its own, or many in one of `blocks_`.
+  std::unique_ptr<std::atomic<const Term*>[]> terms_;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  mutable std::atomic<std::size_t> term_bytes_{0};
   // ~ of the state that first lacks the row: zeros, which cost nothing until written, are alive.
   std::unique_ptr<StateNumber[], Free> deleted_;
   std::span<const std::uint32_t> places_;   // by term number
@@ -304,7 +340,6 @@ class Segment {
   std::vector<std::uint32_t> own_numbers_;
   std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
   // Of the writer.
-  mutable bool rows_checked_ = false;
   std::uint64_t n_dead_postings_ = 0;
   std::uint32_t n_dead_rows_ = 0;
 };

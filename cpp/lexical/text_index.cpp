@@ -168,14 +168,12 @@ void TextIndex::save(const std::string& path, IndexSettings settings, const RowT
   contents.settings = std::move(settings);
   contents.settings.k1 = index_.k1();
   contents.settings.b = index_.b();
-  if (const Segment* segment = index_.sealed().value_or(nullptr); segment != nullptr) {
-    contents.segment = segment->arrays();
-  }
+  contents.segment = index_.sealed().value_or(nullptr);
   const std::uint64_t seed = random_seed();
   StringFreezer ids;
   StringFreezer terms;
   StringFreezer words;
-  contents.next_row = rows.freeze(contents.segment.slots, ids);
+  contents.next_row = rows.freeze(contents.slots(), ids);
   for (std::uint32_t i = 0; i < vocabulary_->size(); ++i) terms.add(vocabulary_->term(i));
   for (std::uint32_t i = 0; i < vocabulary_->words().size(); ++i)
     words.add(vocabulary_->words()[i]);

@@ -83,11 +83,9 @@ void TokenIndex::save(const std::string& path, IndexSettings settings, const Row
   contents.settings = std::move(settings);
   contents.settings.k1 = index_.k1();
   contents.settings.b = index_.b();
-  if (const Segment* segment = index_.sealed().value_or(nullptr); segment != nullptr) {
-    contents.segment = segment->arrays();
-  }
+  contents.segment = index_.sealed().value_or(nullptr);
   StringFreezer ids;
-  contents.next_row = rows.freeze(contents.segment.slots, ids);
+  contents.next_row = rows.freeze(contents.slots(), ids);
   contents.ids = ids.finish(random_seed());
   std::vector<std::uint32_t> token_ids(terms_->size());
   terms_->for_each([&](std::uint32_t token, std::uint32_t term) { token_ids[term] = token; });

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -21,6 +20,7 @@
 #include "base/string_table.hpp"
 #include "base/u32_map.hpp"
 #include "random.hpp"
+#include "temporary_file.hpp"
 
 using namespace spector;
 
@@ -34,31 +34,6 @@ constexpr FileKind kKind{
     .stride = 12,
     .sections = kNames,
     .remedy = "make it anew",
-};
-
-// A file of its own that goes with the test.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::array<char, 32> name{"/tmp/spector-test-XXXXXX"};
-    ::close(::mkstemp(name.data()));
-    path_ = name.data();
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  TemporaryFile(TemporaryFile&&) = delete;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string read() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
- private:
-  std::string path_;
 };
 
 const std::vector<std::uint32_t> kNumbers{1, 2, 3, 0xffffffffU, 5};
