@@ -87,8 +87,10 @@ def table(records: Sequence[Record]) -> str:
             row(record["engine"], *list(record.values())[2:])
     for record in by_kind.get("disk", []):
         lines.append("")
-        row(f"open from disk, {record['engine']}", "ms", "first search")
-        row("", record["open_ms"], record["first_search_ms"])
+        row(f"disk, {record['engine']}", "wall ms", "best", "CPU ms")
+        for name, wall in record["wall_ms"].items():
+            row(name.replace("_", " "), wall, record["wall_ms_best"][name], record["cpu_ms"][name])
+        row("bytes a posting", record["bytes_per_posting"])
     if by_kind.get("correctness"):
         lines.append("")
         row("against float64", "k", "queries", "recall", "max error", "exact", "same order")

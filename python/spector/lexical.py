@@ -685,23 +685,28 @@ class BM25Index:
     ) -> "BM25Index":
         """Read an index that `save` wrote, with the settings it had.
 
-        The whole file is checked before anything of it is used. The index gives the hits that the
-        saved one gave, and changes as any other; `path` stays as it is until the next `save`.
+        The whole file is checked before anything of it is used; what its posting lists say, when
+        they are unpacked. The index gives the hits that the saved one gave, and changes as any
+        other; `path` stays as it is until the next `save`. The file does not say which terms a
+        document has: the first removal, update or merge of what it holds looks at all posting
+        lists, once (the rest do not; ``python -m bench.bm25 --parts disk`` measures it).
 
         Parameters
         ----------
         path : path-like
         mmap : bool
-            Use the file where it is instead of copying it. It must not be shortened or written
-            over while the index is in use: reading behind its new end ends the process (SIGBUS).
-            `save` never does that.
+            Use the file where it is, and unpack the postings of a term when it is first asked for,
+            instead of copying and unpacking all. The file must not be shortened or written over
+            while the index is in use: reading behind its new end ends the process (SIGBUS). `save`
+            never does that.
         analyzer : callable, optional
             For an index that was made with one: the same one.
 
         Raises
         ------
         CorruptionError
-            The file is damaged, or not one of `save`; rebuild it from the texts.
+            The file is damaged, or not one of `save`; rebuild it from the texts. Of a file that
+            was made to look whole, `search` and whatever else unpacks postings raise it too.
         VersionError
             The file, or the analyzer it was made with, is not of this release.
         ConfigurationError
