@@ -129,6 +129,7 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
   stored_.counts = own_counts_;
   stored_.bound_average = std::max(average, 1e-9) * kDrift;
   stored_.best_average = std::max(average, 1e-9) / kDrift;
+  made_bytes_ = bytes_of(own_.row_terms) + bytes_of(own_.row_term_ends);
   n_postings_ = postings.rows.size();
   norms_ = Norms(k1, b, stored_);
   make_alive();
@@ -237,7 +238,7 @@ void Segment::make_terms(const Lists& lists) {
                       std::memory_order_relaxed);  // the segment is published afterwards
       next += term_bytes(stored_.counts[i], n);
     }
-    term_bytes_ += bytes;
+    made_bytes_ += bytes;
   });
 }
 
@@ -344,7 +345,7 @@ const Segment::Term& Segment::unpack(std::uint32_t place) const {
     ::operator delete(block);
     return *first;
   }
-  term_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  made_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return *made;
 }
 
@@ -360,6 +361,7 @@ void Segment::read(std::uint32_t place, Unpacked& list) const {
 }
 
 void Segment::make_row_terms() {
+  const std::scoped_lock lock(row_terms_);
   if (own_.row_term_ends.size() == n_rows()) return;
   // Postings come by term, so each row's terms come in the order in which the row lists them. Each
   // thread looks after some of the rows.
@@ -423,6 +425,7 @@ void Segment::make_row_terms() {
   });
   own_.row_terms = std::move(terms);
   own_.row_term_ends = std::move(ends);
+  made_bytes_ += bytes_of(own_.row_terms) + bytes_of(own_.row_term_ends);
 }
 
 std::uint32_t Segment::find(std::uint32_t slot) const noexcept {
@@ -482,9 +485,8 @@ void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
 std::uint64_t Segment::memory_bytes() const noexcept {
   // Of packed lists as well: they are in memory as a mapped file is.
   return stored_.slots.size_bytes() + stored_.lengths.size_bytes() + stored_.counts.size_bytes() +
-         stored_.ends.size_bytes() + stored_.lists.size_bytes() + bytes_of(own_.row_term_ends) +
-         bytes_of(own_.row_terms) +
-         term_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(terms_[0]) +
+         stored_.ends.size_bytes() + stored_.lists.size_bytes() +
+         made_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(terms_[0]) +
          n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
          std::accumulate(
              deaths_.begin(), deaths_.end(), bytes_of(deaths_),

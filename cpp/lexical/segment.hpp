@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -247,9 +248,9 @@ class Segment {
   void reserve_erase(std::uint32_t row, EpochDomain& epochs);
   void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
 
-  // Writer, before `for_each_term` and `packed_terms`: makes the terms of the rows from the posting
-  // lists, which a segment that comes from a file does not have at first. One pass over all lists.
-  // Throws as `term` does.
+  // Before `for_each_term` and `packed_terms`: makes the terms of the rows from the posting lists,
+  // which a segment that comes from a file does not have at first. One pass over all lists. Throws
+  // as `term` does. The writer and a merge may both call it; one waits for the other.
   void make_row_terms();
 
   // Calls visit(term number) for each term of a row, ascending.
@@ -331,7 +332,7 @@ class Segment {
   // By place; null: not unpacked yet. Each in a block of its own, or many in one of `blocks_`.
   std::unique_ptr<std::atomic<const Term*>[]> terms_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  mutable std::atomic<std::size_t> term_bytes_{0};
+  mutable std::atomic<std::size_t> made_bytes_{0};  // of lists, and of the terms of rows
   // ~ of the state that first lacks the row: zeros, which cost nothing until written, are alive.
   std::unique_ptr<StateNumber[], Free> deleted_;
   std::span<const std::uint32_t> places_;   // by term number
@@ -339,6 +340,7 @@ class Segment {
   std::vector<std::uint32_t> own_places_;   // empty where they are the numbers
   std::vector<std::uint32_t> own_numbers_;
   std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
+  std::mutex row_terms_;                          // held while they are made
   // Of the writer.
   std::uint64_t n_dead_postings_ = 0;
   std::uint32_t n_dead_rows_ = 0;
