@@ -49,7 +49,7 @@ void search(benchmark::State& state) {
   std::vector<std::vector<std::uint32_t>> queries(500);  // more than caches hold
   for (std::vector<std::uint32_t>& query : queries) {
     while (query.size() < n_terms) {
-      const auto term = static_cast<std::uint32_t>(lowest + random() % (3 * lowest));
+      const auto term = static_cast<std::uint32_t>(lowest + random() % (3UL * lowest));
       if (std::find(query.begin(), query.end(), term) == query.end()) query.push_back(term);
     }
   }
