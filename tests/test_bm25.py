@@ -303,6 +303,26 @@ def test_idx6_a_failing_document_leaves_those_before_it_and_is_named():
     assert "e" in index and "g" in index and "f" not in index
 
 
+def test_idx6_a_batch_that_is_analysed_in_parts_is_what_single_additions_are():
+    """Five mebibytes, so several parts; a repeated id, contexts, a refused text near the end."""
+    rng = np.random.default_rng(6)
+    words = [f"word{i} getName{i}" for i in range(400)]
+    texts = [" ".join(rng.choice(words, 900)) for _ in range(340)]
+    texts[7] = texts[7] * 120  # more than a part of its own
+    names = [f"d{i}" for i in range(len(texts))]
+    names[300] = names[3]
+    contexts = [None if i % 3 else f"speaker{i % 5}" for i in range(len(texts))]
+    batch, single = BM25Index(), BM25Index()
+    with pytest.raises(TypeError, match="document 340: text must be str, not NoneType"):
+        batch.add_batch([*names, "x"], [*texts, None], [*contexts, None])
+    for document in zip(names, texts, contexts, strict=True):
+        single.add(*document)
+    for name in ("documents", "terms", "postings", "total_length"):
+        assert batch.stats()[name] == single.stats()[name]
+    for query in ("word7 speaker3", "getName12", "name12 word300", "word1 word2 word3"):
+        assert batch.search(query, None) == single.search(query, None) != []
+
+
 def test_idx6_what_an_analyzer_raises_is_kept_and_ctrl_c_is_not_about_a_document():
     def analyzer(text):
         if text == "interrupt":

@@ -6,10 +6,12 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -157,7 +159,15 @@ class Pipeline {
 
 // Documents ready to be put, and the first one that was refused (with why), if any.
 struct Prepared {
-  AnalysedBatch batch;
+  Prepared() = default;
+  Prepared(Prepared&&) = default;
+  Prepared& operator=(Prepared&&) = default;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared() = default;
+
+  std::vector<AnalysedBatch> batches;  // in the order of the documents
+  std::size_t n_documents = 0;
   py::object error = py::none();       // what the callable analyzer raised
   std::optional<std::string> refusal;  // a value of the wrong type
 };
@@ -176,8 +186,9 @@ class PyTextIndex {
                                   " entries for " + std::to_string(n) + " texts");
     }
     Prepared prepared;
-    std::vector<std::pair<std::optional<Utf8>, Utf8>> documents;  // context, text
+    std::vector<Document> documents;
     documents.reserve(n);
+    if (!pipeline_.native()) prepared.batches.resize(1);
     try {
       for (std::size_t i = 0; i < n; ++i) {
         std::optional<Utf8> context;
@@ -186,7 +197,9 @@ class PyTextIndex {
           if (!given.is_none()) context.emplace(given, "context");
         }
         documents.emplace_back(std::move(context), Utf8(texts[i], "text"));
-        if (!pipeline_.native()) analyse_document(documents.back(), prepared.batch);
+        if (!pipeline_.native()) {
+          analyse_documents({&documents.back(), 1}, prepared.batches.front());
+        }
       }
     } catch (py::error_already_set& error) {
       // Ctrl-C and the like are not about a document.
@@ -197,19 +210,37 @@ class PyTextIndex {
     }
     if (pipeline_.native()) {
       const GilRelease release;
-      for (const auto& document : documents) analyse_document(document, prepared.batch);
+      // Cut by the texts alone, so that equal calls give equal numbers to terms on any machine.
+      std::vector<std::size_t> begins;
+      std::size_t bytes = kBatchBytes;
+      for (std::size_t i = 0; i < documents.size(); ++i) {
+        if (bytes >= kBatchBytes) {
+          begins.push_back(i);
+          bytes = 0;
+        }
+        bytes += documents[i].second.view().size();
+      }
+      begins.push_back(documents.size());
+      prepared.batches.resize(begins.size() - 1);
+      parallel_for(prepared.batches.size(), std::max(1U, std::thread::hardware_concurrency()),
+                   [&](std::size_t i) {
+                     analyse_documents(
+                         std::span(documents).subspan(begins[i], begins[i + 1] - begins[i]),
+                         prepared.batches[i]);
+                   });
     }
+    for (const AnalysedBatch& batch : prepared.batches) prepared.n_documents += batch.size();
     return prepared;
   }
 
   std::size_t put(const Slots& slots, const Prepared& prepared) {
     const auto numbers = span_of(slots);
-    if (numbers.size() != prepared.batch.size()) {
+    if (numbers.size() != prepared.n_documents) {
       throw std::invalid_argument(std::to_string(numbers.size()) + " slots for " +
-                                  std::to_string(prepared.batch.size()) + " texts");
+                                  std::to_string(prepared.n_documents) + " texts");
     }
     return pipeline_.with_stems(
-        [&](const Stems& stems) { return index_.put(numbers, prepared.batch, stems); });
+        [&](const Stems& stems) { return index_.put(numbers, prepared.batches, stems); });
   }
 
   std::size_t erase(const Slots& slots) {
@@ -283,15 +314,20 @@ class PyTextIndex {
     return stream;
   }
 
-  void analyse_document(const std::pair<std::optional<Utf8>, Utf8>& document,
-                        AnalysedBatch& batch) const {
+  using Document = std::pair<std::optional<Utf8>, Utf8>;  // context, text
+  static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+
+  // On an exception (of a callable) the document is not in the batch.
+  void analyse_documents(std::span<const Document> documents, AnalysedBatch& batch) const {
     TokenStream context;
     TokenStream text;
-    if (document.first) pipeline_.run(*document.first, context);
-    pipeline_.run(document.second, text);
-    batch.begin_document();
-    batch.add(context);
-    batch.add(text);
+    for (const Document& document : documents) {
+      if (document.first) pipeline_.run(*document.first, context);
+      pipeline_.run(document.second, text);
+      batch.begin_document();
+      if (document.first) batch.add(context);
+      batch.add(text);
+    }
   }
 
   Pipeline pipeline_;
@@ -402,7 +438,7 @@ void register_lexical(py::module_& module) {
   register_index_file(module);
 
   py::class_<Prepared>(module, "PreparedTexts")
-      .def("__len__", [](const Prepared& prepared) { return prepared.batch.size(); })
+      .def("__len__", [](const Prepared& prepared) { return prepared.n_documents; })
       .def_readonly("error", &Prepared::error)
       .def_readonly("refusal", &Prepared::refusal);
 

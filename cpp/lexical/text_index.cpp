@@ -59,32 +59,29 @@ TextIndex::TextIndex(double k1, double b, bool stemming, bool stop_words, const 
       merges_(index_, writer_, [this] { publish(); }) {}
 
 OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
-                                        const AnalysedBatch& batch, const Stems& stems) {
+                                        std::span<const AnalysedBatch> batches,
+                                        const Stems& stems) {
   const std::scoped_lock lock(writer_);
-  NeedStems need;
-  for (std::uint32_t word = 0; word < batch.words_.size(); ++word) {
-    const std::string_view text = batch.words_[word];
-    if (vocabulary_->needs_stem(text, true) && !stems.contains(std::string(text))) {
-      need.words.emplace_back(text);
+  StringTable unknown;
+  for (const AnalysedBatch& batch : batches) {
+    for (std::uint32_t word = 0; word < batch.words_.size(); ++word) {
+      const std::string_view text = batch.words_[word];
+      if (vocabulary_->needs_stem(text, true) && !stems.contains(std::string(text))) {
+        unknown.intern(text);
+      }
     }
   }
-  if (!need.words.empty()) return need;
-
-  std::vector<std::uint32_t> word_terms(batch.words_.size());
-  std::vector<std::uint32_t> exact_terms(batch.exact_.size());
-  for (std::uint32_t i = 0; i < word_terms.size(); ++i) {
-    word_terms[i] = vocabulary_->intern(batch.words_[i], true, stems);
+  if (unknown.size() > 0) {
+    NeedStems need;
+    need.words.reserve(unknown.size());
+    for (std::uint32_t i = 0; i < unknown.size(); ++i) need.words.emplace_back(unknown[i]);
+    return need;
   }
-  for (std::uint32_t i = 0; i < exact_terms.size(); ++i) {
-    exact_terms[i] = vocabulary_->intern(batch.exact_[i], false, stems);
-  }
+  std::size_t n = 0;
   try {
-    for (std::size_t document = 0; document < batch.size(); ++document) {
-      const std::uint64_t begin = batch.document_begins_[document];
-      const std::uint64_t end =
-          document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
-      put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin),
-                   word_terms, exact_terms);
+    for (const AnalysedBatch& batch : batches) {
+      put_batch(slots.subspan(n, batch.size()), batch, stems);
+      n += batch.size();
     }
     put_documents();
   } catch (...) {
@@ -95,7 +92,26 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
   publish();
   drop_unused_terms();
   merges_.changed();
-  return batch.size();
+  return n;
+}
+
+void TextIndex::put_batch(std::span<const std::uint32_t> slots, const AnalysedBatch& batch,
+                          const Stems& stems) {
+  std::vector<std::uint32_t> word_terms(batch.words_.size());
+  std::vector<std::uint32_t> exact_terms(batch.exact_.size());
+  for (std::uint32_t i = 0; i < word_terms.size(); ++i) {
+    word_terms[i] = vocabulary_->intern(batch.words_[i], true, stems);
+  }
+  for (std::uint32_t i = 0; i < exact_terms.size(); ++i) {
+    exact_terms[i] = vocabulary_->intern(batch.exact_[i], false, stems);
+  }
+  for (std::size_t document = 0; document < batch.size(); ++document) {
+    const std::uint64_t begin = batch.document_begins_[document];
+    const std::uint64_t end =
+        document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
+    put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin), word_terms,
+                 exact_terms);
+  }
 }
 
 void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,

@@ -71,10 +71,11 @@ class TextIndex {
   // `stop_words`: a query ignores tokens marked as function words (TOK-8).
   TextIndex(double k1, double b, bool stemming, bool stop_words, const MergePolicy& policy = {});
 
-  // Documents of `batch` under `slots` (as many), each replacing what the slot held; of equal slots
-  // the last wins. Returns how many were put; an exception (memory) leaves a prefix of them.
-  OrNeedStems<std::size_t> put(std::span<const std::uint32_t> slots, const AnalysedBatch& batch,
-                               const Stems& stems);
+  // Documents of `batches`, in their order, under `slots` (as many), each replacing what the slot
+  // held; of equal slots the last wins. Readers see all of them at once. Returns how many were put;
+  // an exception (memory) leaves a prefix of them.
+  OrNeedStems<std::size_t> put(std::span<const std::uint32_t> slots,
+                               std::span<const AnalysedBatch> batches, const Stems& stems);
 
   // How many of the slots existed.
   std::size_t erase(std::span<const std::uint32_t> slots);
@@ -116,6 +117,8 @@ class TextIndex {
   [[nodiscard]] std::vector<QueryTerm> resolve(const View& view, const EpochDomain::Pin& pin,
                                                const TokenStream& query, const Stems& stems) const;
   // The rest needs writer_.
+  void put_batch(std::span<const std::uint32_t> slots, const AnalysedBatch& batch,
+                 const Stems& stems);
   void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,
                     std::span<const std::uint32_t> word_terms,
                     std::span<const std::uint32_t> exact_terms);

@@ -42,7 +42,7 @@ struct Texts {
     batch.begin_document();
     batch.add(stream);
     const std::vector<std::uint32_t> slots{slot};
-    answer([&](const Stems& stems) { return index.put(slots, batch, stems); });
+    answer([&](const Stems& stems) { return index.put(slots, {&batch, 1}, stems); });
   }
 
   std::vector<std::uint32_t> search(const std::string& query) {
@@ -149,7 +149,7 @@ TEST_CASE("readers beside a writer see whole batches, through additions, removal
         batch.begin_document();
         batch.add(text);
       }
-      texts.answer([&](const Stems& known) { return texts.index.put(slots, batch, known); });
+      texts.answer([&](const Stems& known) { return texts.index.put(slots, {&batch, 1}, known); });
     }
     if (step % 200 == 199) texts.index.compact();
   }
