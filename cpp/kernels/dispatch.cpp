@@ -54,6 +54,12 @@ DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::
 }
 
 template <class Arch>
+std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
+                      std::size_t n_b, std::uint32_t* out) noexcept {
+  return Intersect{}(Arch{}, a, n_a, b, n_b, out);
+}
+
+template <class Arch>
 constexpr Table table(const char* name) {
   return {name,
           bm25_accumulate<Arch>,
@@ -62,7 +68,8 @@ constexpr Table table(const char* name) {
           collect_bounds<Arch>,
           find_offsets<Arch>,
           collect_at_least<Arch>,
-          decay_weights<Arch>};
+          decay_weights<Arch>,
+          intersect<Arch>};
 }
 
 template <class Arch>

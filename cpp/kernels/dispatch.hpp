@@ -7,6 +7,7 @@
 
 #include "kernels/bm25.hpp"
 #include "kernels/graph.hpp"
+#include "kernels/sets.hpp"
 
 namespace spector::kernels {
 
@@ -27,6 +28,8 @@ struct Table {
                                   std::uint32_t* indices) noexcept;
   DecayCounts (*decay_weights)(const float* weights, const std::uint32_t* meta, std::size_t count,
                                const DecayRule& rule, float* out) noexcept;
+  std::size_t (*intersect)(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
+                           std::size_t n_b, std::uint32_t* out) noexcept;
 };
 
 [[nodiscard]] const Table& active() noexcept;

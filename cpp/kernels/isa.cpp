@@ -2,6 +2,7 @@
 // else: a shared inline function built here with AVX could be the copy the linker keeps for all.
 #include "kernels/bm25.inl"
 #include "kernels/graph.inl"
+#include "kernels/sets.inl"
 
 namespace spector::kernels {
 
@@ -22,5 +23,8 @@ template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t,
                                                    std::uint32_t*) const noexcept;
 template DecayCounts DecayWeights::operator()<A>(A, const float*, const std::uint32_t*, std::size_t,
                                                  const DecayRule&, float*) const noexcept;
+template std::size_t Intersect::operator()<A>(A, const std::uint32_t*, std::size_t,
+                                              const std::uint32_t*, std::size_t,
+                                              std::uint32_t*) const noexcept;
 
 }  // namespace spector::kernels

@@ -92,9 +92,27 @@ DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::
   return counts;
 }
 
+std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
+                      std::size_t n_b, std::uint32_t* out) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = 0, j = 0; i < n_a && j < n_b;) {
+    if (a[i] < b[j]) {
+      ++i;
+    } else if (b[j] < a[i]) {
+      ++j;
+    } else {
+      out[found++] = a[i];
+      ++i;
+      ++j;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
-const Table kScalar{"scalar",       bm25_accumulate, bm25_accumulate_window, take_at_least,
-                    collect_bounds, find_offsets,    collect_at_least,       decay_weights};
+const Table kScalar{"scalar",         bm25_accumulate, bm25_accumulate_window,
+                    take_at_least,    collect_bounds,  find_offsets,
+                    collect_at_least, decay_weights,   intersect};
 
 }  // namespace spector::kernels
