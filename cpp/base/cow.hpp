@@ -110,6 +110,8 @@ class CowHeap {
 
   // In use by the state to be published and the one before.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  // In use by the state to be published.
+  [[nodiscard]] std::size_t next_bytes() const noexcept { return bytes_ - replaced_bytes_; }
 
   // For the destructors of arrays: nobody sees the block.
   static void destroy(CowBlock* block) noexcept {

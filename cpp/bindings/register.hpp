@@ -9,5 +9,8 @@ void register_errors(pybind11::module_& module);
 void register_base(pybind11::module_& module);
 void register_lexical(pybind11::module_& module);
 void register_hebbian(pybind11::module_& module);
+void register_hyper_graph(pybind11::module_& module);
+void register_temporal_chain(pybind11::module_& module);
+void register_type_registry(pybind11::module_& module);
 
 }  // namespace spector::bindings

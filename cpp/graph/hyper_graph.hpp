@@ -13,6 +13,7 @@
 // a Pin (base/shared.hpp brings both together).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,15 +71,31 @@ class HyperGraph {
     std::size_t indexes = 0;   // to find edges by what they say and by memory
   };
 
+ private:
+  struct Numbers {
+    std::size_t size = 0;
+    std::uint64_t n_vertices = 0;  // of the edges that are there
+    std::uint64_t n_pairs = 0;
+    std::uint32_t next_id = 0;
+    std::uint32_t max_per_entity = 0;
+  };
+
+  // Edges that are there, by id, with their vertices one after the other.
+  struct Contents {
+    std::vector<Node> nodes;
+    std::vector<Vertex> vertices;
+  };
+
+ public:
   class View {
    public:
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] std::size_t size() const noexcept { return numbers_.size; }
     // Places are below it.
     [[nodiscard]] std::size_t n_places() const noexcept { return nodes_.size(); }
     // Entities of all edges, past and present, are below it.
     [[nodiscard]] std::size_t n_entities() const noexcept { return lists_.size(); }
-    [[nodiscard]] std::uint32_t next_id() const noexcept { return next_id_; }
-    [[nodiscard]] std::uint32_t max_per_entity() const noexcept { return max_per_entity_; }
+    [[nodiscard]] std::uint32_t next_id() const noexcept { return numbers_.next_id; }
+    [[nodiscard]] std::uint32_t max_per_entity() const noexcept { return numbers_.max_per_entity; }
 
     // Places of the edges that name the entity, ascending; none for an unknown one.
     [[nodiscard]] std::span<const std::uint32_t> hyperedges_of(
@@ -110,9 +127,11 @@ class HyperGraph {
     [[nodiscard]] std::vector<std::uint32_t> ids() const;
 
     // HYP-8: what the edges take as nodes and links, and what pairs of entities would take.
-    [[nodiscard]] std::uint64_t hyperedge_atoms() const noexcept { return size_ + n_vertices_; }
-    [[nodiscard]] std::uint64_t pairwise_atoms() const noexcept { return 3 * n_pairs_; }
-    [[nodiscard]] std::uint64_t n_vertices() const noexcept { return n_vertices_; }
+    [[nodiscard]] std::uint64_t hyperedge_atoms() const noexcept {
+      return numbers_.size + numbers_.n_vertices;
+    }
+    [[nodiscard]] std::uint64_t pairwise_atoms() const noexcept { return 3 * numbers_.n_pairs; }
+    [[nodiscard]] std::uint64_t n_vertices() const noexcept { return numbers_.n_vertices; }
 
     [[nodiscard]] Memory memory() const noexcept { return memory_; }
 
@@ -121,16 +140,13 @@ class HyperGraph {
 
    private:
     friend class HyperGraph;
+    [[nodiscard]] Contents contents() const;
     [[nodiscard]] std::vector<std::uint32_t> ids_by_weight(std::vector<std::uint32_t> places) const;
 
     CowArray<Node>::View nodes_;
     CowArray<Vertex>::View vertices_;
     CowLists<std::uint32_t>::View lists_;
-    std::size_t size_ = 0;
-    std::uint64_t n_vertices_ = 0;  // of the edges that are there
-    std::uint64_t n_pairs_ = 0;
-    std::uint32_t next_id_ = 0;
-    std::uint32_t max_per_entity_ = 0;
+    Numbers numbers_;
     Memory memory_;
   };
 
@@ -150,8 +166,8 @@ class HyperGraph {
     std::uint32_t type;
     float weight;
     std::uint32_t memory;
-    Vertex first;
-    Vertex second;
+    std::int64_t timestamp;
+    std::array<Vertex, 2> vertices;
   };
 
   // max_per_entity > 0: HYP-6.
@@ -189,60 +205,64 @@ class HyperGraph {
   // same as another joins it: the one of the lower id stays, with the higher weight +
   // kReinforcement and the later timestamp (HYP-5). What is too much for `to` is evicted last.
   std::vector<Remnant> merge(std::uint32_t from, std::uint32_t to);
-  // Frees the space of removed edges; happens by itself as well. Returns the bytes freed.
-  std::size_t compact();
+  // Frees the space of removed edges; happens by itself as well.
+  void compact();
 
   // Replaces everything by what a HYEG file holds. Throws Corruption, Version and Storage.
   void load(const std::string& path);
 
  private:
-  // Places by the hash of what the edges say, chained through `next`. Removed edges stay in until
-  // the next rebuilding. After a rollback it is rebuilt before it is used.
-  struct Chains {
-    std::vector<std::uint32_t> heads;  // a power of two; place + 1, 0: end
-    std::vector<std::uint32_t> next;   // by place, likewise
-
-    [[nodiscard]] std::uint32_t first(std::uint64_t hash) const noexcept {
-      return heads.empty() ? kNone : heads[hash & (heads.size() - 1)] - 1;
-    }
+  // Places by a hash, chained. Removed edges stay in until the next rebuilding.
+  class Chains {
+   public:
+    // None, with room for `capacity` places.
+    void clear(std::size_t capacity);
+    [[nodiscard]] std::size_t capacity() const noexcept { return next_.capacity(); }
+    // Places come in order.
+    void add(std::uint64_t hash, std::uint32_t place) noexcept;
+    // The place is in the chain of the one hash and comes into that of the other.
+    void move(std::uint64_t from, std::uint64_t to, std::uint32_t place) noexcept;
+    // Of a chain; kNone is the end.
+    [[nodiscard]] std::uint32_t first(std::uint64_t hash) const noexcept;
+    [[nodiscard]] std::uint32_t after(std::uint32_t place) const noexcept { return next_[place]; }
     [[nodiscard]] std::size_t memory_bytes() const noexcept {
-      return (heads.capacity() + next.capacity()) * sizeof(std::uint32_t);
+      return (heads_.capacity() + next_.capacity()) * sizeof(std::uint32_t);
     }
-  };
 
-  // Edges that are there, by id, with their vertices one after the other.
-  struct Contents {
-    std::vector<Node> nodes;
-    std::vector<Vertex> vertices;
+   private:
+    [[nodiscard]] std::uint32_t& head(std::uint64_t hash) noexcept;
+
+    std::vector<std::uint32_t> heads_;
+    std::vector<std::uint32_t> next_;  // by place
   };
 
   void check(const Event& event, std::size_t most) const;
+  [[nodiscard]] std::span<const Vertex> vertices_of(const Node& node) const noexcept;
+  [[nodiscard]] static std::uint64_t hash_of(const Event& event) noexcept;
+  [[nodiscard]] std::uint64_t hash_of(const Node& node) const noexcept;
   [[nodiscard]] std::uint32_t find_same(const Event& event) const noexcept;
+  [[nodiscard]] std::uint32_t find_same(std::uint32_t place) const noexcept;
   std::uint32_t insert(const Event& event);
   void reinforce(std::uint32_t place, std::int64_t timestamp);
   void make_room(std::uint32_t entity, std::size_t n);
   void remove(std::uint32_t place);
   void compact_if_due();
-  [[nodiscard]] Contents contents() const;
-  void assign(const Contents& contents);
+  // `vertices` one after the other; the entities are below n_entities.
+  void assign(std::span<const Node> nodes, std::span<const Vertex> vertices,
+              std::size_t n_entities);
   void index_places();
+  void ready_index();
 
   CowHeap heap_;
   CowArray<Node> nodes_;
   CowArray<Vertex> vertices_;
   CowLists<std::uint32_t> lists_;
-  struct Numbers {
-    std::size_t size = 0;
-    std::uint64_t n_vertices = 0;
-    std::uint64_t n_pairs = 0;
-    std::uint32_t next_id = 0;
-    std::uint32_t max_per_entity = 0;
-  };
   Numbers now_;
   Numbers published_;
   Chains by_event_;
   Chains by_memory_;
-  bool indexed_ = true;
+  bool indexed_ = false;
+  bool index_ahead_ = false;  // the chains have what is not published
 };
 
 }  // namespace spector

@@ -47,6 +47,12 @@ def real(name: str, value: float, low: float, high: float) -> float:
     return value
 
 
+def several(value: ArrayLike, n: int = 1) -> NDArray[Any]:
+    """An array of any number of things, where a single one stands for `n` equal ones."""
+    array = np.asarray(value)
+    return np.full(n, array) if array.ndim == 0 else array
+
+
 def integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArray[Any]:
     """A one-dimensional array of integers in the range of `dtype`, without a copy if it is one."""
     array = np.asarray(value)

@@ -16,24 +16,39 @@ if TYPE_CHECKING:
         Signals,
         edge_importance,
     )
+    from spector.graph.hyper_graph import Hyperedge, Hyperedges, HyperGraph
+    from spector.graph.temporal_chain import ChainRecords, TemporalChain
+    from spector.graph.type_registry import TypeRegistry
 
 __all__ = [
+    "ChainRecords",
     "DecayReport",
     "HebbianEdge",
     "HebbianEdges",
     "HebbianGraph",
+    "HyperGraph",
+    "Hyperedge",
+    "Hyperedges",
     "Signals",
+    "TemporalChain",
+    "TypeRegistry",
     "edge_importance",
 ]
 
 # Where each name is, imported on first use.
 _LAZY = {
+    "ChainRecords": "spector.graph.temporal_chain",
     "DecayReport": "spector.graph.hebbian",
     "HebbianEdge": "spector.graph.hebbian",
     "HebbianEdges": "spector.graph.hebbian",
     "HebbianGraph": "spector.graph.hebbian",
     "Signals": "spector.graph.hebbian",
     "edge_importance": "spector.graph.hebbian",
+    "HyperGraph": "spector.graph.hyper_graph",
+    "Hyperedge": "spector.graph.hyper_graph",
+    "Hyperedges": "spector.graph.hyper_graph",
+    "TemporalChain": "spector.graph.temporal_chain",
+    "TypeRegistry": "spector.graph.type_registry",
 }
 
 

@@ -1,0 +1,199 @@
+"""TypeRegistry: names, normalisation, files (TYP-1 to TYP-3, HYP-4)."""
+
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spector import CorruptionError, StorageError
+from spector.graph import TypeRegistry
+
+ENTITIES = [
+    "PERSON",
+    "ORGANIZATION",
+    "TEAM",
+    "ROLE",
+    "PROJECT",
+    "PRODUCT",
+    "TASK",
+    "CONCEPT",
+    "TOPIC",
+    "SKILL",
+    "DECISION",
+    "TECHNOLOGY",
+    "TOOL",
+    "API",
+    "ARTIFACT",
+    "EVENT",
+    "LOCATION",
+    "DATE_TIME",
+    "PROCESS",
+    "METRIC",
+    "DOCUMENT",
+    "OTHER",
+]
+RELATIONS = [
+    "MANAGES",
+    "REPORTS_TO",
+    "KNOWS",
+    "ASSIGNED_TO",
+    "AUTHORED",
+    "WORKS_ON",
+    "CREATED_BY",
+    "OWNS",
+    "IMPLEMENTS",
+    "PART_OF",
+    "CONTAINS",
+    "DEPENDS_ON",
+    "USES",
+    "CAUSES",
+    "BLOCKS",
+    "SUPERSEDES",
+    "PRECEDES",
+    "FOLLOWS",
+    "LOCATED_AT",
+    "RELATED_TO",
+    "OTHER",
+]
+ROLES = ["UNSPECIFIED", "AGENT", "OBJECT", "CONTEXT", "INSTRUMENT", "LOCATION", "TIME", "RECIPIENT"]
+KINDS = ["entities", "relations", "roles"]
+
+
+def test_typ1_typ2_hyp4_built_in_names_have_the_numbers_of_the_labels():
+    assert TypeRegistry.entities().names() == ENTITIES
+    assert TypeRegistry.relations().names() == RELATIONS
+    assert TypeRegistry.roles().names() == ROLES
+    for kind, names in zip(KINDS, (ENTITIES, RELATIONS, ROLES), strict=True):
+        registry = TypeRegistry(kind)
+        assert [registry.id(name) for name in names] == list(range(len(names)))
+        assert len(registry) == len(names)
+
+
+def test_typ3_other_names_are_registered_on_first_use():
+    registry = TypeRegistry.entities()
+    assert registry.find("VEHICLE") is None
+    assert "VEHICLE" not in registry
+    assert registry.id("VEHICLE") == registry.id("vehicle") == registry.find(" Vehicle ") == 22
+    assert registry.id("SHIP") == 23
+    assert (registry.name(22), registry.name(23), registry.name(24)) == ("VEHICLE", "SHIP", None)
+    assert "ship" in registry
+    assert 3 not in registry
+
+
+@pytest.mark.parametrize(
+    ("given", "registered"),
+    [
+        ("works on", "WORKS_ON"),
+        ("  Works-On\n", "WORKS_ON"),
+        ("works \t on", "WORKS_ON"),
+        ("deployed_on", "DEPLOYED_ON"),
+        ("ＡＰＩ", "API"),  # GEN-6
+        ("straße", "STRASSE"),
+        ("Zoe\u0308", "ZO\u00cb"),
+        ("", "RELATED_TO"),
+        (" \u00a0\t", "RELATED_TO"),
+    ],
+)
+def test_typ3_names_are_normalised(given, registered):
+    registry = TypeRegistry.relations()
+    assert registry.normalize(given) == registered
+    assert registry.name(registry.id(given)) == registered
+
+
+def test_typ3_a_blank_name_is_the_catch_all_of_its_kind():
+    assert TypeRegistry.entities().id(" ") == ENTITIES.index("OTHER")
+    assert TypeRegistry.relations().id(" ") == RELATIONS.index("RELATED_TO")
+    assert TypeRegistry.roles().id(" ") == 0
+
+
+def test_hyp4_subject_is_agent():
+    roles = TypeRegistry.roles()
+    assert roles.id("subject") == roles.id("AGENT") == 1
+    assert roles.id("WITNESS") == 8
+    assert TypeRegistry.entities().id("SUBJECT") == 22
+
+
+@given(st.lists(st.text()), st.sampled_from(KINDS))
+def test_typ3_numbers_are_those_of_a_plain_dict(names, kind):
+    registry = TypeRegistry(kind)
+    known = {name: i for i, name in enumerate(registry.names())}
+    for name in names:
+        try:
+            folded = registry.normalize(name)
+        except ValueError:  # a lone surrogate
+            continue
+        assert registry.normalize(folded) == folded
+        assert registry.id(name) == known.setdefault(folded, len(known))
+    assert registry.names() == list(known)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded_names_keep_their_numbers(tmp_path, kind):
+    registry = TypeRegistry(kind)
+    for name in ("Zoë", "ship", "機械", "x" * 100_000):
+        registry.id(name)
+    registry.save(tmp_path / "types.reg")
+    loaded = TypeRegistry.load(tmp_path / "types.reg", kind)
+    assert loaded.names() == registry.names()
+    assert (loaded.kind, loaded.id("ship")) == (kind, registry.id("SHIP"))
+    assert loaded.id("a new one") == len(registry)
+    for other in KINDS:
+        if other != kind:
+            with pytest.raises(CorruptionError, match="holds other names"):
+                TypeRegistry.load(tmp_path / "types.reg", other)
+    with pytest.raises(StorageError):
+        TypeRegistry.load(tmp_path / "nothing", kind)
+
+
+def test_golden_file(tmp_path):
+    """The bytes are those of FORMATS.md, and stay so; the header has the times of saving."""
+    roles = TypeRegistry.roles()
+    roles.id("Zeuge")
+    path = Path(__file__).parent / "data" / "treg-1.reg"
+    assert TypeRegistry.load(path, "roles").names() == roles.names()
+    roles.save(tmp_path / "roles.reg")
+    assert (tmp_path / "roles.reg").read_bytes()[64:] == path.read_bytes()[64:]
+    assert path.read_bytes()[:16] == b"TREG" + struct.pack("<IHHI", 1, 0, 5, 0)
+
+
+def test_bad_arguments_are_named():
+    registry = TypeRegistry.roles()
+    with pytest.raises(TypeError, match="name must be str, not int"):
+        registry.id(3)
+    with pytest.raises(ValueError, match="name must be text"):
+        registry.find("\ud800")
+    with pytest.raises(ValueError, match="id must be in"):
+        registry.name(-1)
+    with pytest.raises(ValueError, match="kind must be one of entities, relations, roles"):
+        TypeRegistry("tags")
+    with pytest.raises(TypeError, match="kind must be str"):
+        TypeRegistry(0)
+    assert len(registry) == 8
+    assert repr(registry) == "TypeRegistry('roles', names=8)"
+    assert registry.memory_usage()["names"] > 0
+
+
+def test_readers_beside_a_writer_see_a_number_with_its_name():
+    registry = TypeRegistry.entities()
+    stop = threading.Event()
+    faults = []
+
+    def read():
+        while not stop.is_set():
+            for number in range(len(registry)):
+                name = registry.name(number)
+                if name is None or registry.find(name) != number:
+                    faults.append(number)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for i in range(500):
+        assert registry.id(f"TYPE_{i}") == 22 + i
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert faults == []
