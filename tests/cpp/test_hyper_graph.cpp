@@ -90,6 +90,7 @@ TEST_CASE("an edge lies in one page of vertices, and is found by what it says af
     add(graph, 0, {i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6}, i);
   }
   std::vector<std::uint32_t> odd;
+  odd.reserve(1500);
   for (std::uint32_t i = 1; i < 3000; i += 2) odd.push_back(i);
   CHECK(graph.write([&](HyperGraph& store) { return store.remove_memories(odd); }) == 1500);
   for (std::uint32_t i = 0; i < 3000; i += 2) {
@@ -192,6 +193,7 @@ TEST_CASE("readers beside a writer see events in the lists of all their entities
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> faults{0};
   std::vector<std::jthread> readers;
+  readers.reserve(4);
   for (unsigned reader = 0; reader < 4; ++reader) {
     readers.emplace_back([&, reader] {
       Random random(reader);

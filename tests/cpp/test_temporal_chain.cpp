@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "altered_file.hpp"
@@ -37,6 +38,7 @@ TEST_CASE("TMP-4: a batch of starts gives the followers of each") {
   Chain chain;
   fill(chain, 1000);
   std::vector<std::uint32_t> starts;
+  starts.reserve(1000);
   for (std::uint32_t i = 0; i < 1000; ++i) starts.push_back((i * 7) % 1000);
   chain.read([&](const View& view) {
     for (const auto direction :
@@ -123,6 +125,7 @@ TEST_CASE("readers beside a writer see chains that are whole") {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> faults{0};
   std::vector<std::jthread> readers;
+  readers.reserve(4);
   for (unsigned reader = 0; reader < 4; ++reader) {
     readers.emplace_back([&, reader] {
       Random random(reader);
@@ -134,9 +137,9 @@ TEST_CASE("readers beside a writer see chains that are whole") {
                       [&](std::uint32_t slot) { first = slot; });
           std::uint32_t count = 1;
           std::uint32_t last = first;
-          view.follow(first, TemporalChain::Direction::kForward, 2 * kSlots,
+          view.follow(first, TemporalChain::Direction::kForward, std::size_t{2} * kSlots,
                       [&](std::uint32_t slot) {
-                        if (view[slot].previous != static_cast<std::int32_t>(last)) ++faults;
+                        if (std::cmp_not_equal(view[slot].previous, last)) ++faults;
                         last = slot;
                         ++count;
                       });

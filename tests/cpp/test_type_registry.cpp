@@ -74,6 +74,7 @@ TEST_CASE("readers beside a writer see each number with its name") {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> faults{0};
   std::vector<std::jthread> readers;
+  readers.reserve(4);
   for (unsigned reader = 0; reader < 4; ++reader) {
     readers.emplace_back([&] {
       for (std::uint32_t number = 0; !stop.load(); ++number) {
