@@ -1,7 +1,6 @@
 """Checks of arguments: what is wrong names the argument, what came, and what is allowed."""
 
 import operator
-import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -103,6 +102,8 @@ def fold(text: str) -> str:
     """The folded form: NFKC, full casefold, trimmed, each run of whitespace one space (GEN-6)."""
     if text.isascii():
         return " ".join(text.lower().split())
+    import unicodedata  # not before it is needed
+
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
