@@ -557,16 +557,25 @@ void HyperGraph::compact_if_due() {
 }
 
 void HyperGraph::compact() {
+  std::vector<std::uint32_t> moved(nodes_.size());  // to which place
+  std::uint32_t next = 0;
+  for (std::size_t place = 0; place < moved.size(); ++place) {
+    moved[place] = next;
+    if (nodes_[place].n_vertices != 0) ++next;
+  }
   const Contents dense = view().contents();
-  assign(dense.nodes, dense.vertices, lists_.size());
+  assign_edges(dense.nodes, dense.vertices);
+  for (std::size_t entity = 0; entity < lists_.size(); ++entity) {
+    const std::span<const std::uint32_t> list = lists_[entity];
+    if (list.empty() || moved[list.back()] == list.back()) continue;  // so did those before it
+    for (std::uint32_t& place : lists_.edit(entity)) place = moved[place];
+  }
+  index_places();
 }
 
-void HyperGraph::assign(std::span<const Node> nodes, std::span<const Vertex> vertices,
-                        std::size_t n_entities) {
-  const Lists lists(nodes, vertices, n_entities);
+void HyperGraph::assign_edges(std::span<const Node> nodes, std::span<const Vertex> vertices) {
   nodes_.clear();
   vertices_.clear();
-  lists_.clear();
   now_.size = nodes.size();
   now_.n_vertices = vertices.size();
   now_.n_pairs = 0;
@@ -586,14 +595,6 @@ void HyperGraph::assign(std::span<const Node> nodes, std::span<const Vertex> ver
     first += node.n_vertices;
     now_.n_pairs += pairs(node.n_vertices);
   }
-  lists_.resize(n_entities);
-  std::uint32_t begin = 0;
-  for (std::size_t entity = 0; entity < n_entities; ++entity) {
-    const std::uint32_t end = lists.ends[entity];
-    lists_.assign(entity, std::span(lists.places).subspan(begin, end - begin));
-    begin = end;
-  }
-  index_places();
 }
 
 void HyperGraph::index_places() {
@@ -724,7 +725,16 @@ void HyperGraph::load(const std::string& path) {
     begin = end;
   }
 
-  assign(nodes.values, vertices.values, ends.values.size());
+  assign_edges(nodes.values, vertices.values);
+  lists_.clear();
+  lists_.resize(lists.ends.size());
+  begin = 0;
+  for (std::size_t entity = 0; entity < lists.ends.size(); ++entity) {
+    const std::uint32_t end = lists.ends[entity];
+    lists_.assign(entity, std::span(lists.places).subspan(begin, end - begin));
+    begin = end;
+  }
+  index_places();
   now_.max_per_entity = max_per_entity;
   now_.next_id = next_id;
 }

@@ -247,9 +247,8 @@ class HyperGraph {
   void make_room(std::uint32_t entity, std::size_t n);
   void remove(std::uint32_t place);
   void compact_if_due();
-  // `vertices` one after the other; the entities are below n_entities.
-  void assign(std::span<const Node> nodes, std::span<const Vertex> vertices,
-              std::size_t n_entities);
+  // All edges, in place of those there are: as in Contents.
+  void assign_edges(std::span<const Node> nodes, std::span<const Vertex> vertices);
   void index_places();
   void ready_index();
 
