@@ -165,6 +165,46 @@ TestHistories.settings = settings(
 )
 
 
+@pytest.mark.parametrize("max_degree", [3, 24])
+def test_heb7_a_change_as_large_as_the_graph_agrees_with_the_model(max_degree):
+    """Bulk changes edit rows in another way than small ones do."""
+    random = np.random.default_rng(max_degree)
+    graph, model = HebbianGraph(max_degree), HebbianModel(max_degree)
+    n = 150
+    for step in range(4):
+        n += 50
+        graph.resize(n)
+        model.resize(n)
+        for size in (2500 + 1500 * step, 300):  # the second lies in the overflow for the next
+            a = random.integers(0, n, size)
+            b = (a + random.integers(1, n, size)) % n
+            delta = random.choice([0.3, 0.04, 0.9], size)
+            done = graph.strengthen_many(a, b, delta, hinted=bool(step % 2))
+            expected = [
+                model.strengthen(*pair, hinted=bool(step % 2))
+                for pair in zip(a.tolist(), b.tolist(), delta.tolist(), strict=True)
+            ]
+            assert done.tolist() == expected
+            assert state(graph) == model_state(model)
+        graph.decay(0.8)  # leaves gaps
+        model.decay(0.8)
+        graph.remove(step)
+        model.remove(step)
+    assert state(graph) == model_state(model)
+    assert graph.verify() is None
+
+
+def test_a_large_change_that_is_refused_changes_nothing():
+    graph = made([(0, 1)], n=10_000)
+    with pytest.raises(ValueError, match="pair 8000"):
+        graph.strengthen_many(
+            np.arange(9000), np.r_[np.arange(1, 8001), 8000, np.arange(8002, 9001)]
+        )
+    assert graph.edge_count == 1
+    graph.strengthen_many(np.arange(9000), np.arange(1, 9001))
+    assert graph.edge_count == 9000
+
+
 def made(pairs, n=None, max_degree=24):
     graph = HebbianGraph(max_degree)
     graph.resize(n or 1 + max(max(pair[:2]) for pair in pairs))

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/large_array.hpp"
+#include "graph/loose_rows.hpp"
 #include "kernels/dispatch.hpp"
 
 namespace spector {
@@ -48,6 +49,57 @@ void check_slot(std::uint32_t slot, std::size_t slots) {
     throw std::out_of_range("slot " + std::to_string(slot) + ": there are " +
                             std::to_string(slots) + " (resize makes more)");
   }
+}
+
+// The rows without gaps: those that changed(slot) gives, and where it gives none those of the base.
+template <class Changed, class Prefetch>
+HebbianBase fold_rows(const HebbianBase& base, std::size_t slots, std::size_t edges,
+                      const Changed& changed, const Prefetch& prefetch) {
+  HebbianBase folded;
+  folded.slots = slots;
+  folded.entries = 2 * edges;
+  const auto offsets = make_large_array<std::uint32_t>(slots + 1);
+  const auto neighbours = make_large_array<std::uint32_t>(folded.entries);
+  const auto weights = make_large_array<float>(folded.entries);
+  const auto meta = make_large_array<std::uint32_t>(folded.entries);
+  constexpr std::size_t kAhead = 16;  // rows
+  std::uint32_t at = 0;
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    if (slot + kAhead < slots) prefetch(slot + kAhead);
+    offsets[slot] = at;
+    const std::optional<std::span<const HebbianEntry>> list = changed(slot);
+    if (!list && slot >= base.slots) continue;
+    if (!list && base.dead == 0) {
+      const std::uint32_t first = base.offsets[slot];
+      const std::uint32_t n = base.offsets[slot + 1] - first;
+      std::copy_n(base.neighbours.get() + first, n, neighbours.get() + at);
+      std::copy_n(base.weights.get() + first, n, weights.get() + at);
+      std::copy_n(base.meta.get() + first, n, meta.get() + at);
+      at += n;
+      continue;
+    }
+    const HebbianRow row =
+        list ? HebbianRow(*list) : HebbianRow(base, static_cast<std::uint32_t>(slot));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const HebbianEntry entry = row.entry(i);
+      if (entry.weight == 0) continue;
+      neighbours[at] = entry.neighbour;
+      weights[at] = entry.weight;
+      meta[at] = entry.meta;
+      ++at;
+    }
+  }
+  offsets[slots] = at;
+  folded.offsets = offsets;
+  folded.neighbours = neighbours;
+  folded.weights = weights;
+  folded.meta = meta;
+  return folded;
+}
+
+// For fold_rows: the lists of the overflow.
+std::optional<std::span<const HebbianEntry>> if_any(std::span<const HebbianEntry> list) noexcept {
+  return list.empty() ? std::nullopt : std::optional(list);
 }
 
 std::size_t bytes_of(const HebbianBase& base) noexcept {
@@ -126,51 +178,16 @@ std::optional<HebbianEdge> HebbianGraph::View::edge(std::uint32_t a, std::uint32
   return to_edge(row.entry(at));
 }
 
-HebbianBase HebbianGraph::View::fold() const {
-  HebbianBase folded;
-  folded.slots = slots_;
-  folded.entries = 2 * edges_;
-  const auto offsets = make_large_array<std::uint32_t>(folded.slots + 1);
-  const auto neighbours = make_large_array<std::uint32_t>(folded.entries);
-  const auto weights = make_large_array<float>(folded.entries);
-  const auto meta = make_large_array<std::uint32_t>(folded.entries);
-  constexpr std::size_t kAhead = 16;  // rows
-  std::uint32_t at = 0;
-  for (std::size_t slot = 0; slot < slots_; ++slot) {
-    if (changed_entries_ != 0 && slot + kAhead < slots_) changed_.prefetch(slot + kAhead);
-    offsets[slot] = at;
-    const bool changed = changed_entries_ != 0 && !changed_[slot].empty();
-    if (!changed && base_->dead == 0) {
-      if (slot >= base_->slots) continue;
-      const std::uint32_t first = base_->offsets[slot];
-      const std::uint32_t n = base_->offsets[slot + 1] - first;
-      std::copy_n(base_->neighbours.get() + first, n, neighbours.get() + at);
-      std::copy_n(base_->weights.get() + first, n, weights.get() + at);
-      std::copy_n(base_->meta.get() + first, n, meta.get() + at);
-      at += n;
-      continue;
-    }
-    const HebbianRow row = this->row(static_cast<std::uint32_t>(slot));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const HebbianEntry entry = row.entry(i);
-      if (entry.weight == 0) continue;
-      neighbours[at] = entry.neighbour;
-      weights[at] = entry.weight;
-      meta[at] = entry.meta;
-      ++at;
-    }
-  }
-  offsets[slots_] = at;
-  folded.offsets = offsets;
-  folded.neighbours = neighbours;
-  folded.weights = weights;
-  folded.meta = meta;
-  return folded;
-}
-
 std::shared_ptr<const HebbianBase> HebbianGraph::View::folded() const {
   if (changed_entries_ == 0 && base_->dead == 0 && base_->slots == slots_) return base_;
-  return std::make_shared<const HebbianBase>(fold());
+  return std::make_shared<const HebbianBase>(fold_rows(
+      *base_, slots_, edges_,
+      [this](std::size_t slot) -> std::optional<std::span<const HebbianEntry>> {
+        return changed_entries_ == 0 ? std::nullopt : if_any(changed_[slot]);
+      },
+      [this](std::size_t slot) {
+        if (changed_entries_ != 0) changed_.prefetch(slot);
+      }));
 }
 
 HebbianGraph::HebbianGraph(EpochDomain& epochs, std::uint32_t max_degree)
@@ -192,6 +209,8 @@ HebbianGraph::HebbianGraph(EpochDomain& epochs, HebbianContents contents)
   now_.base = std::make_shared<const HebbianBase>(std::move(contents.base));
   changed_.resize(now_.slots);
 }
+
+HebbianGraph::~HebbianGraph() = default;
 
 HebbianGraph::View HebbianGraph::view() const {
   View view;
@@ -218,6 +237,7 @@ void HebbianGraph::rollback() noexcept {
   changed_.rollback();
   signals_.rollback();
   heap_.rollback();
+  loose_.reset();
   now_ = published_;
 }
 
@@ -232,16 +252,14 @@ void HebbianGraph::resize(std::size_t n) {
 }
 
 HebbianRow HebbianGraph::row(std::uint32_t slot) const noexcept {
-  const std::span<const HebbianEntry> list = changed_[slot];
-  if (!list.empty()) return HebbianRow(list);
+  if (loose_ != nullptr && loose_->has(slot)) {
+    return HebbianRow(static_cast<const LooseRows&>(*loose_)[slot]);
+  }
+  if (now_.changed_entries != 0) {
+    const std::span<const HebbianEntry> list = changed_[slot];
+    if (!list.empty()) return HebbianRow(list);
+  }
   return slot < now_.base->slots ? HebbianRow(*now_.base, slot) : HebbianRow();
-}
-
-std::size_t HebbianGraph::degree(std::uint32_t slot) const noexcept {
-  const std::span<const HebbianEntry> list = changed_[slot];
-  if (!list.empty()) return list.size() - (list.back().neighbour == kNone ? 1 : 0);
-  const HebbianRow row = this->row(slot);
-  return now_.base->dead == 0 ? row.size() : row.degree();
 }
 
 MemorySignals HebbianGraph::signals(std::uint32_t slot) const noexcept {
@@ -271,40 +289,72 @@ struct HebbianGraph::Weakest {
 HebbianGraph::Weakest HebbianGraph::weakest(std::uint32_t slot) const {
   const HebbianRow row = this->row(slot);
   // No edge is worth less than with all other neighbours shared. Counting the shared ones is what
-  // costs, so it is done for those that may still be the weakest, the likeliest first.
-  std::array<std::pair<double, std::uint32_t>, kMaxDegree + 1> least;
-  std::size_t n = 0;
-  for (std::uint32_t i = 0; i < row.size(); ++i) {
-    if (row.weight(i) > 0) least[n++] = {importance(slot, row.entry(i), max_degree_ - 1), i};
+  // costs, so it is done for those that may still be the weakest, the likeliest first; and most
+  // pairs share none, which a bit for each neighbour tells.
+  std::array<double, kMaxDegree + 1> least;
+  std::array<std::uint64_t, 32> bits{};
+  const auto bit_of = [](std::uint32_t neighbour) { return neighbour * 0x9e3779b1U >> 21; };
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row.weight(i) > 0) prefetch_place(row.neighbour(i));
   }
-  std::sort(least.begin(), least.begin() + static_cast<std::ptrdiff_t>(n));
+  std::size_t first = row.size();
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const HebbianEntry entry = row.entry(i);
+    if (entry.weight == 0) continue;
+    const std::uint32_t bit = bit_of(entry.neighbour);
+    bits[bit / 64] |= std::uint64_t{1} << bit % 64;
+    this->row(entry.neighbour).prefetch();
+    least[i] = importance(slot, entry, max_degree_ - 1);
+    if (first == row.size() || least[i] < least[first]) first = i;
+  }
   Weakest weakest;
-  for (std::size_t i = 0; i < n && least[i].first <= weakest.importance; ++i) {
-    const HebbianEntry entry = row.entry(least[i].second);
-    const std::uint32_t shared = n_shared(row, this->row(entry.neighbour));
+  const auto look = [&](std::size_t i) {
+    const HebbianEntry entry = row.entry(i);
+    if (entry.weight == 0 || least[i] > weakest.importance) return;
+    const HebbianRow other = this->row(entry.neighbour);
+    std::uint64_t any = 0;
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::uint32_t bit = bit_of(other.neighbour(j));
+      any |= bits[bit / 64] >> bit % 64 & 1;
+    }
+    const std::uint32_t shared = any == 0 ? 0 : n_shared(row, other);
     weakest = std::min(weakest, Weakest{importance(slot, entry, shared),
                                         age_of(now_.cycle, entry.meta), entry.neighbour});
+  };
+  if (first < row.size()) look(first);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i != first) look(i);
   }
   return weakest;
 }
 
-// The row is in the overflow from now on, unless it is empty.
+// The row can be edited from now on.
 void HebbianGraph::own(std::uint32_t slot) {
-  if (!changed_[slot].empty()) return;
+  if (loose_ != nullptr ? loose_->has(slot) : !changed_[slot].empty()) return;
   const HebbianRow row = this->row(slot);
   scratch_.clear();
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (row.weight(i) > 0) scratch_.push_back(row.entry(i));
   }
-  changed_.assign(slot, scratch_);
-  now_.changed_entries += scratch_.size();
+  if (loose_ != nullptr) {
+    loose_->assign(slot, scratch_);
+  } else {
+    changed_.assign(slot, scratch_);
+    now_.changed_entries += scratch_.size();
+  }
 }
 
 void HebbianGraph::insert(std::uint32_t slot, const HebbianEntry& entry) {
   own(slot);
-  changed_.push_back(slot, entry);
-  ++now_.changed_entries;
-  const std::span<HebbianEntry> entries = changed_.edit(slot);
+  std::span<HebbianEntry> entries;
+  if (loose_ != nullptr) {
+    loose_->push_back(slot, entry);
+    entries = loose_->edit(slot);
+  } else {
+    changed_.push_back(slot, entry);
+    ++now_.changed_entries;
+    entries = changed_.edit(slot);
+  }
   std::size_t at = entries.size() - 1;
   for (; at > 0 && entries[at - 1].neighbour > entry.neighbour; --at) entries[at] = entries[at - 1];
   entries[at] = entry;
@@ -313,6 +363,7 @@ void HebbianGraph::insert(std::uint32_t slot, const HebbianEntry& entry) {
 void HebbianGraph::erase(std::uint32_t slot, std::uint32_t neighbour) {
   own(slot);
   const std::size_t at = row(slot).find(neighbour);
+  if (loose_ != nullptr) return loose_->erase(slot, at);
   changed_.erase(slot, at);
   --now_.changed_entries;
   if (changed_[slot].empty() && row(slot).size() > 0) {
@@ -323,7 +374,8 @@ void HebbianGraph::erase(std::uint32_t slot, std::uint32_t neighbour) {
 
 void HebbianGraph::edit(std::uint32_t slot, const HebbianEntry& entry) {
   own(slot);
-  changed_.edit(slot)[row(slot).find(entry.neighbour)] = entry;
+  const std::size_t at = row(slot).find(entry.neighbour);
+  (loose_ != nullptr ? loose_->edit(slot) : changed_.edit(slot))[at] = entry;
 }
 
 bool HebbianGraph::strengthen(std::uint32_t a, std::uint32_t b, float delta, bool hinted) {
@@ -341,9 +393,10 @@ bool HebbianGraph::strengthen(std::uint32_t a, std::uint32_t b, float delta, boo
     return true;
   }
 
-  const std::size_t degree_a = degree(a);
-  const std::size_t degree_b = degree(b);
-  const std::uint32_t shared = n_shared(row_a, row(b));
+  const HebbianRow row_b = row(b);
+  const std::size_t degree_a = row_a.degree();
+  const std::size_t degree_b = row_b.degree();
+  const std::uint32_t shared = n_shared(row_a, row_b);
   const auto least_degree =
       std::min(max_degree_, static_cast<std::uint32_t>(std::min(degree_a, degree_b) + 1));
   HebbianEntry entry{b, delta,
@@ -400,9 +453,13 @@ std::vector<std::uint8_t> HebbianGraph::strengthen(std::span<const std::uint32_t
                                   " joins slot " + std::to_string(a[i]) + " to itself");
     }
   }
+  // As many as would make the overflow outgrow the base in any case.
+  if (2 * a.size() > kOutgrown + (now_.base->entries + now_.slots) / 2) {
+    loose_ = std::make_unique<LooseRows>(now_.slots);
+  }
   std::vector<std::uint8_t> done(a.size());
-  constexpr std::size_t kRow = 8;  // pairs ahead
-  constexpr std::size_t kPlace = 16;
+  constexpr std::size_t kRow = 12;  // pairs ahead
+  constexpr std::size_t kPlace = 24;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (i + kPlace < a.size()) {
       prefetch_place(a[i + kPlace]);
@@ -414,17 +471,23 @@ std::vector<std::uint8_t> HebbianGraph::strengthen(std::span<const std::uint32_t
     }
     done[i] = strengthen(a[i], b[i], deltas[deltas.size() == 1 ? 0 : i], hinted) ? 1 : 0;
   }
-  fold_if_outgrown();
+  if (loose_ != nullptr) {
+    fold();
+  } else {
+    fold_if_outgrown();
+  }
   return done;
 }
 
 void HebbianGraph::prefetch_place(std::uint32_t slot) const noexcept {
-  changed_.view().prefetch_place(slot);
+  if (now_.changed_entries != 0) changed_.view().prefetch_place(slot);
+  if (loose_ != nullptr) loose_->prefetch_place(slot);
   if (slot < now_.base->slots) __builtin_prefetch(now_.base->offsets.get() + slot);
 }
 
 void HebbianGraph::prefetch(std::uint32_t slot) const noexcept {
-  changed_.view().prefetch(slot);
+  if (loose_ != nullptr && loose_->has(slot)) return loose_->prefetch(slot);
+  if (now_.changed_entries != 0) changed_.view().prefetch(slot);
   if (slot < now_.base->slots) HebbianRow(*now_.base, slot).prefetch();
 }
 
@@ -551,7 +614,18 @@ void HebbianGraph::compact() {
 }
 
 void HebbianGraph::fold() {
-  now_.base = std::make_shared<const HebbianBase>(view().fold());
+  if (loose_ != nullptr) {
+    const LooseRows& loose = *loose_;
+    now_.base = std::make_shared<const HebbianBase>(fold_rows(
+        *now_.base, now_.slots, now_.edges,
+        [&](std::size_t slot) {
+          return loose.has(slot) ? std::optional(loose[slot]) : if_any(changed_[slot]);
+        },
+        [&](std::size_t slot) { loose.prefetch(slot); }));
+    loose_.reset();
+  } else {
+    now_.base = view().folded();
+  }
   changed_.clear();
   changed_.resize(now_.slots);
   now_.changed_entries = 0;

@@ -4,8 +4,10 @@
 // Rows lie in one of two places. The base is a CSR of immutable arrays; a row that has changed
 // since it was made is wholly in the overflow, a list of its own that is copied on write. `compact`
 // and `decay` make a new base of both, and so does a change after which the overflow has outgrown
-// the base (`kOutgrown`), which costs each change a constant time on average. Each edge is in the
-// rows of both its ends, rows ascend by neighbour, and all changes are made to both at once.
+// the base (`kOutgrown`), which costs each change a constant time on average. A single change that
+// is as large as the graph edits loose rows instead, which no reader sees, and folds them. Each
+// edge is in the rows of both its ends, rows ascend by neighbour, and all changes are made to both
+// at once.
 //
 // HebbianGraph is the writer's; what it publishes, and all that reads, is its View (base/cow.hpp,
 // base/shared.hpp). Slots are never used again, so `remove` leaves nothing behind (HEB-12).
@@ -119,6 +121,8 @@ class HebbianRow {
 [[nodiscard]] HebbianEdge to_edge(const HebbianEntry& entry) noexcept;
 [[nodiscard]] HebbianEntry to_entry(const HebbianEdge& edge) noexcept;
 
+class LooseRows;
+
 struct Activation {
   std::uint32_t slot;
   float strength;
@@ -183,8 +187,6 @@ class HebbianGraph {
 
    private:
     friend class HebbianGraph;
-    [[nodiscard]] HebbianBase fold() const;
-
     std::shared_ptr<const HebbianBase> base_;
     CowLists<HebbianEntry>::View changed_;
     std::size_t changed_entries_ = 0;
@@ -197,6 +199,11 @@ class HebbianGraph {
   // max_degree in [1, kMaxDegree].
   HebbianGraph(EpochDomain& epochs, std::uint32_t max_degree);
   HebbianGraph(EpochDomain& epochs, HebbianContents contents);
+  HebbianGraph(const HebbianGraph&) = delete;
+  HebbianGraph& operator=(const HebbianGraph&) = delete;
+  HebbianGraph(HebbianGraph&&) = delete;
+  HebbianGraph& operator=(HebbianGraph&&) = delete;
+  ~HebbianGraph();
 
   [[nodiscard]] View view() const;
   void reserve() { heap_.reserve(); }
@@ -246,7 +253,6 @@ class HebbianGraph {
   struct Weakest;
 
   [[nodiscard]] HebbianRow row(std::uint32_t slot) const noexcept;
-  [[nodiscard]] std::size_t degree(std::uint32_t slot) const noexcept;
   [[nodiscard]] MemorySignals signals(std::uint32_t slot) const noexcept;
   [[nodiscard]] double importance(std::uint32_t a, const HebbianEntry& entry,
                                   std::uint32_t shared) const noexcept;
@@ -268,6 +274,7 @@ class HebbianGraph {
   CowArray<MemorySignals> signals_;
   State now_;
   State published_;
+  std::unique_ptr<LooseRows> loose_;  // in a change as large as the graph, else null
   std::vector<HebbianEntry> scratch_;
 };
 

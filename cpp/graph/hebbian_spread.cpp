@@ -66,20 +66,22 @@ struct Scratch {
   std::vector<HebbianRow> rows;
   std::vector<std::uint64_t> keys;
   std::vector<std::uint64_t> sorted;
-  std::vector<std::uint32_t> bounds;
 };
 // What one large call has left is given back after it.
 constexpr std::size_t kKeptResults = std::size_t{1} << 18;
 
-// Sorts by the beginning of the keys into about as many buckets as there are keys, then each bucket
-// on its own: strengths are spread widely, so most buckets have one key or two.
+// Two passes by counting put the keys in the order of their first 22 differing bits, in which few
+// agree; what is left to do is done by insertion. Where many agree (equal strengths) that would
+// take long, so it gives up after some moves.
 void sort_keys(Scratch& scratch) {
   std::vector<std::uint64_t>& keys = scratch.keys;
-  constexpr std::size_t kFew = 64;
+  constexpr std::size_t kFew = 200;
   if (keys.size() <= kFew) {
     std::sort(keys.begin(), keys.end());
     return;
   }
+  constexpr std::size_t kDigit = 11;
+  constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
   std::uint64_t least = keys[0];
   std::uint64_t greatest = keys[0];
   for (const std::uint64_t key : keys) {
@@ -87,36 +89,30 @@ void sort_keys(Scratch& scratch) {
     greatest = std::max(greatest, key);
   }
   const auto bits = static_cast<std::size_t>(std::bit_width(greatest - least));
-  const auto wanted = static_cast<std::size_t>(std::bit_width(keys.size()));
-  const std::size_t shift = bits - std::min(bits, wanted);
-  std::vector<std::uint32_t>& bounds = scratch.bounds;
-  bounds.assign(((greatest - least) >> shift) + 2, 0);
-  for (const std::uint64_t key : keys) ++bounds[((key - least) >> shift) + 1];
-  std::uint32_t most = 0;
-  for (std::size_t i = 1; i < bounds.size(); ++i) {
-    most = std::max(most, bounds[i]);
-    bounds[i] += bounds[i - 1];
-  }
-  std::vector<std::uint64_t>& sorted = scratch.sorted;
-  sorted.resize(keys.size());
-  for (const std::uint64_t key : keys) sorted[bounds[(key - least) >> shift]++] = key;
-  // Each bound is now the end of its bucket.
-  constexpr std::size_t kInsertion = 16;
-  if (most <= kInsertion) {
-    for (std::size_t i = 1; i < sorted.size(); ++i) {
-      const std::uint64_t key = sorted[i];
-      std::size_t at = i;
-      for (; at > 0 && sorted[at - 1] > key; --at) sorted[at] = sorted[at - 1];
-      sorted[at] = key;
+  const std::size_t shift = bits - std::min(bits, 2 * kDigit);
+  scratch.sorted.resize(keys.size());
+  for (const std::size_t digit : {shift, shift + kDigit}) {
+    std::array<std::uint32_t, kBuckets> places{};
+    for (const std::uint64_t key : keys) ++places[(key - least) >> digit & (kBuckets - 1)];
+    std::uint32_t place = 0;
+    for (std::uint32_t& count : places) place += std::exchange(count, place);
+    for (const std::uint64_t key : keys) {
+      scratch.sorted[places[(key - least) >> digit & (kBuckets - 1)]++] = key;
     }
-  } else {
-    std::uint32_t first = 0;
-    for (const std::uint32_t last : bounds) {
-      if (last - first > 1) std::sort(sorted.begin() + first, sorted.begin() + last);
-      first = last;
-    }
+    keys.swap(scratch.sorted);
   }
-  keys.swap(sorted);
+  std::size_t moves = 8 * keys.size();
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    const std::uint64_t key = keys[i];
+    std::size_t at = i;
+    for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
+    keys[at] = key;
+    if (i - at > moves) {
+      std::sort(keys.begin(), keys.end());
+      return;
+    }
+    moves -= i - at;
+  }
 }
 
 }  // namespace
