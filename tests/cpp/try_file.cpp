@@ -59,7 +59,7 @@ void use_texts(const IndexFile& file) {
   batch.begin_document();
   batch.add(text);
   const std::vector<std::uint32_t> fresh{file.next_row()};
-  answered([&](const Stems& stems) { return index.put(fresh, batch, stems); });
+  answered([&](const Stems& stems) { return index.put(fresh, {&batch, 1}, stems); });
   const auto slots = file.slots().values;
   index.erase(slots.first(std::min(slots.size(), kMost)));
   ask(all);
