@@ -273,6 +273,16 @@ class CowArray {
     edit(now_.size_ - 1) = value;
   }
 
+  // These elements instead of all that were there.
+  void assign(std::span<const T> values) {
+    clear();
+    resize(values.size());
+    for (std::size_t i = 0; i < values.size(); i += kPage) {
+      const std::size_t n = std::min(kPage, values.size() - i);
+      std::copy_n(values.data() + i, n, &edit(i));
+    }
+  }
+
   // No elements.
   void clear() {
     if (now_.root_ == nullptr) return;

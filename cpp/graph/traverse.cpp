@@ -1,0 +1,266 @@
+#include "graph/traverse.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+namespace spector {
+namespace {
+
+constexpr std::size_t kAhead = 12;  // memory is asked for so many items before it is used
+
+// A set of numbers in one bit each, with a bit for each 64 of them, so that emptying costs what was
+// put in and a look at one bit for each 4096.
+class BitSet {
+ public:
+  // Takes numbers below n.
+  void reserve(std::size_t n) {
+    const std::size_t n_words = (n + 63) / 64;
+    if (n_words <= words_.size()) return;
+    used_.resize((n_words + 63) / 64);
+    words_.resize(n_words);
+  }
+  // False if it was in.
+  bool insert(std::uint32_t value) noexcept {
+    std::uint64_t& word = words_[value / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (value % 64);
+    if ((word & bit) != 0) return false;
+    if (word == 0) {
+      used_[value / 4096] |= std::uint64_t{1} << (value / 64 % 64);
+    }
+    word |= bit;
+    ++size_;
+    return true;
+  }
+  void prefetch(std::uint32_t value) const noexcept { __builtin_prefetch(&words_[value / 64]); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  // Calls f(value) for all, ascending, and empties the set.
+  template <class F>
+  void drain(const F& f) noexcept {
+    if (size_ == 0) return;
+    for (std::size_t block = 0; block < used_.size(); ++block) {
+      for (; used_[block] != 0; used_[block] &= used_[block] - 1) {
+        const std::size_t at =
+            block * 64 + static_cast<std::size_t>(std::countr_zero(used_[block]));
+        for (std::uint64_t word = std::exchange(words_[at], 0); word != 0; word &= word - 1) {
+          f(static_cast<std::uint32_t>(at * 64 + static_cast<std::size_t>(std::countr_zero(word))));
+        }
+      }
+    }
+    size_ = 0;
+  }
+  void clear() noexcept {
+    if (size_ == 0) return;
+    for (std::size_t block = 0; block < used_.size(); ++block) {
+      for (; used_[block] != 0; used_[block] &= used_[block] - 1) {
+        words_[block * 64 + static_cast<std::size_t>(std::countr_zero(used_[block]))] = 0;
+      }
+    }
+    size_ = 0;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint64_t> used_;  // a bit for each word that is not 0
+  std::size_t size_ = 0;
+};
+
+void sort_unique(std::vector<std::uint32_t>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+class Types {
+ public:
+  explicit Types(const TypeFilter& types) : all_(!types) {
+    if (!types) return;
+    for (const std::uint32_t type : *types) {
+      if (type < 64) low_ |= std::uint64_t{1} << type;
+    }
+    high_.assign(types->begin(), types->end());
+    sort_unique(high_);
+  }
+  [[nodiscard]] bool operator()(std::uint32_t type) const noexcept {
+    if (all_) return true;
+    if (type < 64) return (low_ >> type & 1) != 0;
+    return std::binary_search(high_.begin(), high_.end(), type);
+  }
+
+ private:
+  bool all_;
+  std::uint64_t low_ = 0;  // types below 64
+  std::vector<std::uint32_t> high_;
+};
+
+// One traversal after the other, in the same memory; it empties what the one before has left, which
+// may have ended in an exception.
+class Walk {
+ public:
+  // Leaves the entities in `reached`, level after level; each level ends at one of `ends`.
+  void run(const EntityDirectory::View& directory, const HyperGraph::View* hyper,
+           std::span<const std::uint32_t> starts, const TypeFilter& filter,
+           std::uint32_t max_hops) {
+    reached.clear();
+    ends.clear();
+    level_.clear();
+    named_.clear();
+    entities_.clear();
+    edges_.clear();
+    entities_.reserve(directory.size());
+    if (hyper != nullptr) edges_.reserve(hyper->n_places());
+    for (const std::uint32_t start : starts) reached.push_back(directory.resolve(start));
+    sort_unique(reached);
+    for (const std::uint32_t entity : reached) entities_.insert(entity);
+    ends.push_back(reached.size());
+
+    const Types types(filter);
+    std::size_t begin = 0;
+    for (std::uint32_t hop = 0; hop < max_hops && begin < ends.back(); ++hop) {
+      const std::size_t end = ends.back();
+      follow_relations(directory, types, begin, end);
+      if (hyper != nullptr) follow_hyperedges(directory, *hyper, types, begin, end);
+      begin = end;
+      ends.push_back(reached.size());
+    }
+  }
+
+  std::vector<std::uint32_t> reached;
+  std::vector<std::size_t> ends;
+
+ private:
+  void meet(std::uint32_t entity) {
+    if (entities_.insert(entity)) reached.push_back(entity);
+  }
+
+  void follow_relations(const EntityDirectory::View& directory, const Types& types,
+                        std::size_t begin, std::size_t end) {
+    if (directory.n_relations() == 0) return;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) directory.prefetch_relations(reached[i + kAhead]);
+      const std::uint32_t entity = reached[i];
+      for (const EntityDirectory::Relation& relation : directory.relations_of(entity)) {
+        if (types(relation.type)) meet(relation.target);
+      }
+      for (const EntityDirectory::Incoming& in : directory.incoming(entity)) {
+        if (types(in.type)) meet(in.source);
+      }
+    }
+  }
+
+  void follow_hyperedges(const EntityDirectory::View& directory, const HyperGraph::View& hyper,
+                         const Types& types, std::size_t begin, std::size_t end) {
+    // First which edges, then what they name: each step waits for memory once, not for each edge.
+    level_.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) hyper.prefetch_entity(reached[i + kAhead]);
+      for (const std::uint32_t edge : hyper.hyperedges_of(reached[i])) {
+        if (edges_.insert(edge)) level_.push_back(edge);
+      }
+    }
+    for (std::size_t i = 0; i < level_.size(); ++i) {
+      if (i + kAhead < level_.size()) hyper.prefetch_edge(level_[i + kAhead]);
+      if (i + kAhead / 2 < level_.size()) {
+        __builtin_prefetch(hyper.edge(level_[i + kAhead / 2]).vertices.data());
+      }
+      const HyperGraph::Edge edge = hyper.edge(level_[i]);
+      if (!types(edge.type)) continue;
+      for (const HyperGraph::Vertex& vertex : edge.vertices) {
+        if (vertex.entity >= directory.size()) continue;
+        if (!entities_.insert(vertex.entity)) continue;
+        named_.push_back(vertex.entity);
+      }
+    }
+    for (std::size_t i = 0; i < named_.size(); ++i) {
+      if (i + kAhead < named_.size()) directory.prefetch_node(named_[i + kAhead]);
+      const std::uint32_t entity = directory.resolve_known(named_[i]);
+      if (entity == named_[i]) {
+        reached.push_back(entity);
+      } else {
+        meet(entity);
+      }
+    }
+    named_.clear();
+  }
+
+  BitSet entities_;
+  BitSet edges_;
+  std::vector<std::uint32_t> level_;  // hyperedges to follow
+  std::vector<std::uint32_t> named_;  // entities that they name for the first time
+};
+
+struct Scratch {
+  Walk walk;
+  BitSet numbers;
+};
+
+Scratch& scratch() {
+  thread_local Scratch mine;
+  return mine;
+}
+
+// Few numbers are sorted, many go through the bits.
+constexpr std::size_t kFew = 256;
+
+}  // namespace
+
+Reach traverse(const EntityDirectory::View& directory, const HyperGraph::View* hyper,
+               std::span<const std::uint32_t> starts, const TypeFilter& types,
+               std::uint32_t max_hops) {
+  auto& [walk, numbers] = scratch();
+  walk.run(directory, hyper, starts, types, max_hops);
+  numbers.clear();
+  numbers.reserve(directory.size());
+  Reach reach;
+  reach.hops.reserve(walk.reached.size());
+  std::size_t begin = 0;
+  for (std::uint32_t hop = 0; hop < walk.ends.size(); ++hop) {
+    const auto level = std::span(walk.reached).subspan(begin, walk.ends[hop] - begin);
+    if (level.size() <= kFew) {
+      std::sort(level.begin(), level.end());
+    } else {
+      for (const std::uint32_t entity : level) numbers.insert(entity);
+      auto to = level.begin();
+      numbers.drain([&](std::uint32_t entity) { *to++ = entity; });
+    }
+    reach.hops.resize(walk.ends[hop], hop);
+    begin = walk.ends[hop];
+  }
+  reach.entities = walk.reached;
+  return reach;
+}
+
+std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directory,
+                                            const HyperGraph::View* hyper,
+                                            std::span<const std::uint32_t> starts,
+                                            const TypeFilter& types, std::uint32_t max_hops) {
+  auto& [walk, numbers] = scratch();
+  walk.run(directory, hyper, starts, types, max_hops);
+  const std::span<const std::uint32_t> entities = walk.reached;
+  std::vector<std::uint32_t> memories;
+  if (entities.size() == 1 && directory.node(entities[0]).adj_count <= kFew) {
+    for (const EntityDirectory::Link& link : directory.links(entities[0])) {
+      memories.push_back(link.memory);
+    }
+    std::sort(memories.begin(), memories.end());
+    return memories;
+  }
+  numbers.clear();
+  numbers.reserve(directory.n_memories());
+  for (std::size_t i = 0; i < entities.size(); ++i) {
+    if (i + 2 * kAhead < entities.size()) directory.prefetch_node(entities[i + 2 * kAhead]);
+    if (i + kAhead < entities.size()) {
+      directory.prefetch_links(directory.node(entities[i + kAhead]));
+    }
+    directory.for_each_piece(directory.node(entities[i]),
+                             [&](std::span<const EntityDirectory::Link> piece) {
+                               for (const auto& link : piece) numbers.insert(link.memory);
+                             });
+  }
+  memories.reserve(numbers.size());
+  numbers.drain([&](std::uint32_t memory) { memories.push_back(memory); });
+  return memories;
+}
+
+}  // namespace spector
