@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   spector::bindings::register_hyper_graph(module);
   spector::bindings::register_temporal_chain(module);
   spector::bindings::register_type_registry(module);
+  spector::bindings::register_entity_directory(module);
 }

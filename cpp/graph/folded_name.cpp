@@ -5,11 +5,14 @@
 namespace spector {
 namespace {
 
-// White space, or 0: what ASCII letters are in lower case, and others themselves.
+// White space is that of Python's str.split: White_Space and the four separators before the space.
+constexpr bool is_separator(char32_t c) noexcept { return c >= 0x1c && c <= 0x1f; }
+
+// A space for white space, lower case for letters, others themselves.
 constexpr std::array<char, 128> make_ascii() noexcept {
   std::array<char, 128> folded{};
-  for (std::size_t c = 0; c < folded.size(); ++c) {
-    const bool space = c == ' ' || (c >= '\t' && c <= '\r');
+  for (unsigned char c = 0; c < folded.size(); ++c) {
+    const bool space = c == ' ' || (c >= '\t' && c <= '\r') || is_separator(c);
     const bool upper = c >= 'A' && c <= 'Z';
     folded[c] = space ? ' ' : static_cast<char>(upper ? c + ('a' - 'A') : c);
   }
@@ -43,7 +46,7 @@ std::string fold_any(std::string_view name) {
   const char* const end = whole.data() + whole.size();
   for (const char* at = whole.data(); at != end;) {
     const Decoded decoded = decode_utf8(at, end);
-    if ((char_properties(decoded.code).flags & kWhiteSpace) != 0) {
+    if ((char_properties(decoded.code).flags & kWhiteSpace) != 0 || is_separator(decoded.code)) {
       gap = !out.empty();
     } else {
       if (gap) out.push_back(' ');

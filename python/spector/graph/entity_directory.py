@@ -1,0 +1,475 @@
+"""The entities that memories speak of, and facts that relate two of them (ENT-1 to EEE-3)."""
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spector import _core, arguments
+from spector.graph.hyper_graph import HyperGraph
+
+__all__ = ["EntityDirectory", "Links", "Relations"]
+
+# Built-in types: the number is the place (TYP-1, TYP-2).
+_ENTITY_TYPES = (
+    "PERSON ORGANIZATION TEAM ROLE PROJECT PRODUCT TASK CONCEPT TOPIC SKILL DECISION TECHNOLOGY "
+    "TOOL API ARTIFACT EVENT LOCATION DATE_TIME PROCESS METRIC DOCUMENT OTHER"
+).split()
+_RELATION_TYPES = (
+    "MANAGES REPORTS_TO KNOWS ASSIGNED_TO AUTHORED WORKS_ON CREATED_BY OWNS IMPLEMENTS PART_OF "
+    "CONTAINS DEPENDS_ON USES CAUSES BLOCKS SUPERSEDES PRECEDES FOLLOWS LOCATED_AT RELATED_TO "
+    "OTHER"
+).split()
+
+_MOST_TYPES = 2**32 - 1
+_MOST_HOPS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """An entity's memories as arrays of equal length, in the order of the first link.
+
+    Attributes
+    ----------
+    memories : ndarray of uint32
+        Slots.
+    weights : ndarray of float32
+        In (0, 3].
+    about : ndarray of bool
+        The memory is about the entity; else it mentions it (AM-10).
+    """
+
+    memories: NDArray[np.uint32]
+    weights: NDArray[np.float32]
+    about: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relations:
+    """An entity's relations as arrays of equal length (EEE-1).
+
+    Attributes
+    ----------
+    entities : ndarray of uint32
+        The other end of each.
+    types : ndarray of uint32
+        Ids of relation types (TYP-2).
+    weights : ndarray of float32
+        In (0, 3].
+    cycles : ndarray of uint16
+        The cycle of the latest `add_relation`, modulo 65536.
+    bridges : ndarray of uint8
+        255 where nothing else is near both ends; from 224 on a decay stops at its threshold.
+    """
+
+    entities: NDArray[np.uint32]
+    types: NDArray[np.uint32]
+    weights: NDArray[np.float32]
+    cycles: NDArray[np.uint16]
+    bridges: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+
+class EntityDirectory:
+    """Names of entities, the memories that speak of each, and relations between them.
+
+    Entities are numbered from 0. A name is found whatever its case, width and white space; the
+    first spelling is the one that is shown (ENT-3). A merged entity is another name of its
+    survivor: wherever its id or name is given, the survivor is meant (ENT-9).
+
+    Types are ids of type registries; the names of built-in types (TYP-1, TYP-2) can be given as
+    they are.
+
+    Parameters
+    ----------
+    max_entity_edges : int
+        Relations from one entity, in [1, 256] (EEE-2).
+
+    Examples
+    --------
+    >>> directory = EntityDirectory()
+    >>> alice = directory.intern("Alice", "PERSON")
+    >>> alpha = directory.intern("Project Alpha", "PROJECT")
+    >>> directory.find_entity("  project  ALPHA ") == alpha
+    True
+    >>> directory.add_relation(alice, alpha, "MANAGES")
+    True
+    >>> directory.link(alpha, 7, about=True)
+    >>> directory.collect_memories(alice, max_hops=1)
+    array([7], dtype=uint32)
+    >>> directory.collect_memories(alice, filter={"KNOWS"}, max_hops=1)
+    array([], dtype=uint32)
+    """
+
+    __slots__ = ("_core",)
+
+    def __init__(self, max_entity_edges: int = 48) -> None:
+        self._core = _core.EntityDirectory(
+            arguments.whole("max_entity_edges", max_entity_edges, 1, 256)
+        )
+
+    @property
+    def max_entity_edges(self) -> int:
+        return self._core.max_relations()
+
+    @property
+    def cycle(self) -> int:
+        """How often relations have decayed (EEE-3)."""
+        return self._core.cycle()
+
+    @property
+    def link_count(self) -> int:
+        """Links of all entities."""
+        return self._core.n_links()
+
+    @property
+    def relation_count(self) -> int:
+        """Relations of all entities."""
+        return self._core.n_relations()
+
+    @overload
+    def intern(self, name: str, type: int | str) -> int: ...
+    @overload
+    def intern(self, name: Sequence[str], type: ArrayLike) -> NDArray[np.uint32]: ...
+    def intern(
+        self, name: str | Sequence[str], type: int | str | ArrayLike
+    ) -> int | NDArray[np.uint32]:
+        """Give a name a number, or return the one it has (ENT-3).
+
+        Parameters
+        ----------
+        name : str or sequence of str
+            Not blank. A sequence is one change: all of it or none.
+        type : int or str, or a sequence of one for each name
+            A known entity keeps its type, unless that is OTHER.
+
+        Returns
+        -------
+        int, or ndarray of uint32 for a sequence
+            That of the survivor for the name of a merged entity.
+
+        Raises
+        ------
+        ValueError
+            A name is blank or not valid Unicode, or a type is not known.
+        """
+        if isinstance(name, str):
+            return self._core.intern(name, _entity_type(type))
+        if isinstance(name, (bytes, bytearray)) or not isinstance(name, (Sequence, np.ndarray)):
+            raise TypeError(f"name must be str or a sequence of str, not {arguments.kind(name)}")
+        names = list(name)
+        if isinstance(type, (int, str, np.integer)):
+            types = np.full(len(names), _entity_type(type), np.uint32)
+        elif isinstance(type, np.ndarray):
+            types = arguments.integers("type", type, np.uint32)
+        else:
+            types = np.array([_entity_type(each) for each in type], np.uint32)  # type: ignore[union-attr]
+        return self._core.intern_many(names, types)
+
+    def link(self, entity: ArrayLike, memory: ArrayLike, about: ArrayLike = False) -> None:
+        """Link an entity to a memory that speaks of it (ENT-4).
+
+        A new link has the weight 1; one that is there gains 0.2, up to 3, and keeps its place.
+
+        Parameters
+        ----------
+        entity, memory : int or array of int
+            Several are one change, all of it or none; a single one stands for as many as needed.
+        about : bool or array of bool
+            The memory is about the entity. A link that once was stays so (AM-10).
+
+        Raises
+        ------
+        IndexError
+            An entity is not known.
+        """
+        if isinstance(entity, int) and isinstance(memory, int) and isinstance(about, bool):
+            self._core.link_one(_entity(entity), _memory(memory), about)
+            return
+        flags = np.asarray(about)
+        if flags.dtype != np.bool_:
+            raise TypeError(f"about must hold bool, not {flags.dtype}")
+        entities = arguments.slots("entity", np.atleast_1d(entity))
+        memories = arguments.slots("memory", np.atleast_1d(memory))
+        try:
+            entities, memories, flags = np.broadcast_arrays(
+                entities, memories, np.atleast_1d(flags)
+            )
+        except ValueError:
+            raise ValueError(
+                "entity, memory and about must have equal lengths or be single, not "
+                f"{len(entities)}, {len(memories)} and {flags.size}"
+            ) from None
+        self._core.link(
+            np.ascontiguousarray(entities),
+            np.ascontiguousarray(memories),
+            np.ascontiguousarray(flags),
+        )
+
+    def find_entity(self, name: str) -> int:
+        """The entity of that name, or -1; a blank name has none (ENT-3)."""
+        return self._core.find(name)
+
+    def resolve(self, entity: int) -> int:
+        """The entity that `entity` was merged into in the end, or itself (ENT-9)."""
+        return self._core.resolve(_entity(entity))
+
+    def name(self, entity: int) -> str:
+        """Its name as first spelled; a merged entity keeps its own."""
+        return self._core.name(_entity(entity))
+
+    def type(self, entity: int) -> int:
+        """The id of its type; a merged entity keeps its own."""
+        return self._core.type(_entity(entity))
+
+    def memories_for_entity(self, entity: int) -> NDArray[np.uint32]:
+        """Slots of its memories in the order of the first link (ENT-5)."""
+        return self._core.memories(_entity(entity))
+
+    def links(self, entity: int) -> Links:
+        """Its memories with weights and roles, in the same order."""
+        return Links(*self._core.links(_entity(entity)))
+
+    def memory_ref_weight(self, entity: int, idx: int) -> float:
+        """The weight of its link number `idx`, 0.0 out of range (ENT-5)."""
+        return self._core.link_strength(
+            _entity(entity), arguments.whole("idx", idx, -(2**63), 2**63 - 1)
+        )
+
+    def ref_count(self, entity: int) -> int:
+        """How many memories it is linked to (ENT-5)."""
+        return self._core.ref_count(_entity(entity))
+
+    def entities_for_memory(self, memory: int) -> NDArray[np.uint32]:
+        """Entities linked to the memory, ascending (ENT-5)."""
+        return self._core.entities(_memory(memory))
+
+    def fan_factor(self, entity: int) -> float:
+        """1 / sqrt(ref_count), 1.0 without references (ENT-6)."""
+        return self._core.fan_factor(_entity(entity))
+
+    def remove_memory(self, slot: ArrayLike) -> int:
+        """Forget a memory, or several: their links go (ENT-5). Returns how many links went."""
+        return self._core.remove_memories(arguments.slots("slot", np.atleast_1d(slot)))
+
+    def decay_adjacency_weights(self, factor: float = 0.95, threshold: float = 0.2) -> int:
+        """Multiply the weights of all links and remove those below `threshold` (ENT-7).
+
+        Parameters
+        ----------
+        factor : float
+            In [0, 1].
+        threshold : float
+            In [0.001, 3].
+
+        Returns
+        -------
+        int
+            Links removed.
+        """
+        return self._core.decay_links(*_decay(factor, threshold))
+
+    def compact_adjacency(self) -> int:
+        """Rewrite the links without dead space; returns the bytes freed (ENT-8)."""
+        return self._core.compact_links()
+
+    def add_relation(self, source: int, target: int, type: int | str) -> bool:
+        """Store a fact between two entities, or strengthen it (EEE-2).
+
+        A new relation has the weight 1; one that is there gains 0.2, up to 3. Of an entity that has
+        `max_entity_edges` relations the least important makes room, unless the new one is less
+        important still.
+
+        Returns
+        -------
+        bool
+            False if it was too weak to be stored.
+
+        Raises
+        ------
+        ValueError
+            Source and target are one entity.
+        IndexError
+            An entity is not known.
+        """
+        return self._core.add_relation(
+            _entity(source, "source"), _entity(target, "target"), _relation_type(type)
+        )
+
+    def relations(self, entity: int, incoming: bool = False) -> Relations:
+        """Relations from the entity in the order of the first mention, or to it, by entity."""
+        return Relations(*self._core.relations(_entity(entity), bool(incoming)))
+
+    def decay_relations(self, factor: float = 0.95, threshold: float = 0.2) -> int:
+        """Count one cycle, multiply the weights of relations, remove those below `threshold`.
+
+        A bridge stays at `threshold` until it was not strengthened for 365 cycles (EEE-3). Ranges
+        are those of `decay_adjacency_weights`. Returns how many relations were removed.
+        """
+        return self._core.decay_relations(*_decay(factor, threshold))
+
+    def merge_similar(self) -> NDArray[np.uint32]:
+        """Merge entities whose names are one name written differently (ENT-9).
+
+        Pairs are taken by distance, then the lower id, then the higher. Only two names that are
+        similar themselves are merged, never by way of a third. The survivor has more references,
+        or the lower id.
+
+        Returns
+        -------
+        ndarray of uint32, shape (n, 2)
+            (merged, survivor) in the order in which it was done. Stores that hold entity ids follow
+            it, as with `HyperGraph.merge`.
+        """
+        return self._core.merge_similar()
+
+    def unmerge(self, id: int) -> None:
+        """Let a merged entity have its name for itself again; `merge_similar` leaves it alone then.
+
+        What was linked to it stays with the survivor (ENT-9). ValueError if it is not merged.
+        """
+        self._core.unmerge(_entity(id, "id"))
+
+    def traverse(
+        self,
+        start: ArrayLike,
+        filter: Collection[int | str] | None = None,
+        max_hops: int = 2,
+        hyper: HyperGraph | None = None,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Entities around others, over relations in both directions and hyperedges (ENT-10).
+
+        Parameters
+        ----------
+        start : int or array of int
+            Entities.
+        filter : collection of int or str, optional
+            Types of relations and hyperedges that may be followed; None: all.
+        max_hops : int
+            In [0, 2**32 - 1].
+        hyper : HyperGraph, optional
+
+        Returns
+        -------
+        entities, hops : ndarray of uint32
+            Nearest first, then by id; the starts are there with 0 hops.
+        """
+        entities, types, hops, edges = _walk(start, filter, max_hops, hyper)
+        return self._core.traverse(entities, types, hops, edges)
+
+    def collect_memories(
+        self,
+        start: ArrayLike,
+        filter: Collection[int | str] | None = None,
+        max_hops: int = 2,
+        hyper: HyperGraph | None = None,
+    ) -> NDArray[np.uint32]:
+        """Slots of the memories of all entities that `traverse` gives, ascending (ENT-10)."""
+        entities, types, hops, edges = _walk(start, filter, max_hops, hyper)
+        return self._core.collect_memories(entities, types, hops, edges)
+
+    def memory_usage(self) -> dict[str, int]:
+        """Bytes by part (BUD-4): ``nodes`` is 64 for each entity and ``links`` 8 for each link.
+
+        ``dead`` is what `compact_adjacency` frees; ``names`` spellings, folded names and their
+        index; ``overhead`` entities of memories, relations, pages and lists partly used.
+        """
+        return self._core.memory_usage()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an EDIR file, which then is there entirely or not at all.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written (an OSError with its errno); the old one is as it was.
+        """
+        self._core.save(os.fsencode(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "EntityDirectory":
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        CorruptionError
+            The file is damaged, or not one of `save`.
+        VersionError
+            The file is of a newer release.
+        StorageError
+            The file cannot be read (an OSError with its errno).
+        """
+        directory = cls()
+        directory._core.load(os.fsencode(path))
+        return directory
+
+    def __len__(self) -> int:
+        """How many ids there are; merged entities keep theirs."""
+        return self._core.size()
+
+    def __repr__(self) -> str:
+        return (
+            f"EntityDirectory(entities={len(self)}, links={self.link_count}, "
+            f"relations={self.relation_count})"
+        )
+
+
+def _entity(value: int, name: str = "entity") -> int:
+    return arguments.whole(name, value, 0, arguments.MAX_SLOT)
+
+
+def _memory(value: int) -> int:
+    return arguments.whole("memory", value, 0, arguments.MAX_SLOT)
+
+
+def _type(name: str, value: object, built_in: list[str]) -> int:
+    if isinstance(value, str):
+        known = value.strip().upper().replace(" ", "_").replace("-", "_")
+        if known not in built_in:
+            raise ValueError(
+                f"{name} {value!r} is not built in ({', '.join(built_in)}): "
+                "register it and pass its number"
+            )
+        return built_in.index(known)
+    return arguments.whole(name, value, 0, _MOST_TYPES)  # type: ignore[arg-type]
+
+
+def _entity_type(value: object) -> int:
+    return _type("type", value, _ENTITY_TYPES)
+
+
+def _relation_type(value: object, name: str = "type") -> int:
+    return _type(name, value, _RELATION_TYPES)
+
+
+def _decay(factor: float, threshold: float) -> tuple[float, float]:
+    return (
+        arguments.real("factor", factor, 0, 1),
+        arguments.real("threshold", threshold, 0.001, 3),
+    )
+
+
+def _walk(
+    start: ArrayLike,
+    filter: Collection[int | str] | None,
+    max_hops: int,
+    hyper: HyperGraph | None,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None, int, "_core.HyperGraph | None"]:
+    entities = arguments.slots("start", np.atleast_1d(start))
+    types = None
+    if filter is not None:
+        if isinstance(filter, (str, bytes)):
+            raise TypeError(f"filter must be a collection of types, not {arguments.kind(filter)}")
+        types = np.array([_relation_type(each, "each of filter") for each in filter], np.uint32)
+    if hyper is not None and not isinstance(hyper, HyperGraph):
+        raise TypeError(f"hyper must be a HyperGraph, not {arguments.kind(hyper)}")
+    hops = arguments.whole("max_hops", max_hops, 0, _MOST_HOPS)
+    return entities, types, hops, None if hyper is None else hyper._core
