@@ -8,6 +8,7 @@ none, writers take turns. All methods give up the GIL for their work.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spector.graph.entity_directory import EntityDirectory, Links, Relations
     from spector.graph.hebbian import (
         DecayReport,
         HebbianEdge,
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ChainRecords",
     "DecayReport",
+    "EntityDirectory",
     "HebbianEdge",
     "HebbianEdges",
     "HebbianGraph",
     "HyperGraph",
     "Hyperedge",
     "Hyperedges",
+    "Links",
+    "Relations",
     "Signals",
     "TemporalChain",
     "TypeRegistry",
@@ -37,6 +41,9 @@ __all__ = [
 
 # Where each name is, imported on first use.
 _LAZY = {
+    "EntityDirectory": "spector.graph.entity_directory",
+    "Links": "spector.graph.entity_directory",
+    "Relations": "spector.graph.entity_directory",
     "ChainRecords": "spector.graph.temporal_chain",
     "DecayReport": "spector.graph.hebbian",
     "HebbianEdge": "spector.graph.hebbian",

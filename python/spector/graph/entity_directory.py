@@ -1,7 +1,7 @@
 """The entities that memories speak of, and facts that relate two of them (ENT-1 to EEE-3)."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import overload
 
@@ -14,15 +14,53 @@ from spector.graph.hyper_graph import HyperGraph
 __all__ = ["EntityDirectory", "Links", "Relations"]
 
 # Built-in types: the number is the place (TYP-1, TYP-2).
-_ENTITY_TYPES = (
-    "PERSON ORGANIZATION TEAM ROLE PROJECT PRODUCT TASK CONCEPT TOPIC SKILL DECISION TECHNOLOGY "
-    "TOOL API ARTIFACT EVENT LOCATION DATE_TIME PROCESS METRIC DOCUMENT OTHER"
-).split()
-_RELATION_TYPES = (
-    "MANAGES REPORTS_TO KNOWS ASSIGNED_TO AUTHORED WORKS_ON CREATED_BY OWNS IMPLEMENTS PART_OF "
-    "CONTAINS DEPENDS_ON USES CAUSES BLOCKS SUPERSEDES PRECEDES FOLLOWS LOCATED_AT RELATED_TO "
-    "OTHER"
-).split()
+_ENTITY_TYPES = [
+    "PERSON",
+    "ORGANIZATION",
+    "TEAM",
+    "ROLE",
+    "PROJECT",
+    "PRODUCT",
+    "TASK",
+    "CONCEPT",
+    "TOPIC",
+    "SKILL",
+    "DECISION",
+    "TECHNOLOGY",
+    "TOOL",
+    "API",
+    "ARTIFACT",
+    "EVENT",
+    "LOCATION",
+    "DATE_TIME",
+    "PROCESS",
+    "METRIC",
+    "DOCUMENT",
+    "OTHER",
+]
+_RELATION_TYPES = [
+    "MANAGES",
+    "REPORTS_TO",
+    "KNOWS",
+    "ASSIGNED_TO",
+    "AUTHORED",
+    "WORKS_ON",
+    "CREATED_BY",
+    "OWNS",
+    "IMPLEMENTS",
+    "PART_OF",
+    "CONTAINS",
+    "DEPENDS_ON",
+    "USES",
+    "CAUSES",
+    "BLOCKS",
+    "SUPERSEDES",
+    "PRECEDES",
+    "FOLLOWS",
+    "LOCATED_AT",
+    "RELATED_TO",
+    "OTHER",
+]
 
 _MOST_TYPES = 2**32 - 1
 _MOST_HOPS = 2**32 - 1
@@ -138,22 +176,22 @@ class EntityDirectory:
     @overload
     def intern(self, name: str, type: int | str) -> int: ...
     @overload
-    def intern(self, name: Sequence[str], type: ArrayLike) -> NDArray[np.uint32]: ...
+    def intern(self, name: list[str] | tuple[str, ...], type: ArrayLike) -> NDArray[np.uint32]: ...
     def intern(
-        self, name: str | Sequence[str], type: int | str | ArrayLike
+        self, name: str | list[str] | tuple[str, ...], type: ArrayLike
     ) -> int | NDArray[np.uint32]:
         """Give a name a number, or return the one it has (ENT-3).
 
         Parameters
         ----------
-        name : str or sequence of str
-            Not blank. A sequence is one change: all of it or none.
-        type : int or str, or a sequence of one for each name
+        name : str or list of str
+            Not blank. A list is one change: all of it or none.
+        type : int or str, or a list or array of one for each name
             A known entity keeps its type, unless that is OTHER.
 
         Returns
         -------
-        int, or ndarray of uint32 for a sequence
+        int, or ndarray of uint32 for a list
             That of the survivor for the name of a merged entity.
 
         Raises
@@ -163,16 +201,15 @@ class EntityDirectory:
         """
         if isinstance(name, str):
             return self._core.intern(name, _entity_type(type))
-        if isinstance(name, (bytes, bytearray)) or not isinstance(name, (Sequence, np.ndarray)):
-            raise TypeError(f"name must be str or a sequence of str, not {arguments.kind(name)}")
-        names = list(name)
-        if isinstance(type, (int, str, np.integer)):
-            types = np.full(len(names), _entity_type(type), np.uint32)
+        if not isinstance(name, (list, tuple)):
+            raise TypeError(f"name must be str or a list of str, not {arguments.kind(name)}")
+        if isinstance(type, (list, tuple)):
+            types = np.array([_entity_type(each) for each in type], np.uint32)
         elif isinstance(type, np.ndarray):
             types = arguments.integers("type", type, np.uint32)
         else:
-            types = np.array([_entity_type(each) for each in type], np.uint32)  # type: ignore[union-attr]
-        return self._core.intern_many(names, types)
+            types = np.full(len(name), _entity_type(type), np.uint32)
+        return self._core.intern_many(list(name), types)
 
     def link(self, entity: ArrayLike, memory: ArrayLike, about: ArrayLike = False) -> None:
         """Link an entity to a memory that speaks of it (ENT-4).
