@@ -218,7 +218,7 @@ EntityDirectory::View EntityDirectory::view() const noexcept {
   view.relations_ = relations_.view();
   view.incoming_ = incoming_.view();
   view.numbers_ = now_;
-  view.heap_bytes_ = heap_.bytes();
+  view.heap_bytes_ = heap_.next_bytes();
   return view;
 }
 

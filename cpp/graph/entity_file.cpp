@@ -55,7 +55,7 @@ bool is_weight(float weight) noexcept {
 class EntityFile {
  public:
   explicit EntityFile(const std::string& path)
-      : file_(path, kKind, true),
+      : file_(path, kKind, false),
         nodes_(file_.array<Node>(kNodes)),
         links_(file_.array<Link>(kLinks)),
         relations_(file_.array<Relation>(kRelations)) {
