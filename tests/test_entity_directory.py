@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reference import entity_directory as reference
 from spector import CorruptionError, StorageError
 from spector.arguments import fold
-from spector.graph import EntityDirectory, HyperGraph
+from spector.graph import EntityDirectory, HyperGraph, TypeRegistry
 
 names = st.sampled_from(
     [
@@ -472,6 +472,23 @@ def test_ent_10_collection_is_complete_over_relations_and_hyperedges(seed):
             assert collected.dtype == np.uint32
 
 
+def test_typ_3_with_registries_any_type_can_be_used_by_name(tmp_path):
+    entities, relations = TypeRegistry.entities(), TypeRegistry.relations()
+    directory = EntityDirectory(entity_types=entities, relation_types=relations)
+    car = directory.intern("Herbie", "vehicle")
+    assert directory.type(car) == entities.find("VEHICLE") == 22
+    plant = directory.intern("Wolfsburg", "LOCATION")
+    directory.add_relation(car, plant, "built-at")
+    directory.save(tmp_path / "e")
+    directory = EntityDirectory.load(tmp_path / "e", relation_types=relations)
+    assert directory.traverse(car, {"BUILT_AT"})[0].tolist() == [car, plant]
+    assert directory.traverse(car, {"CAUSES"})[0].tolist() == [car]
+    with pytest.raises(ValueError, match="registry of entities, not of relations"):
+        EntityDirectory(entity_types=relations)
+    with pytest.raises(TypeError, match="relation_types must be a TypeRegistry"):
+        EntityDirectory(relation_types=["x"])
+
+
 def test_eee_2_relations_gain_are_capped_and_a_self_relation_is_refused():
     directory = linked(0, 0)
     for n in range(12):
@@ -542,7 +559,7 @@ def test_f_075_equal_items_of_one_batch_are_one_link():
         (lambda d: d.intern(7, 0), TypeError, "name must be str"),
         (lambda d: d.intern("\ud800", 0), ValueError, "Unicode"),
         (lambda d: d.intern("x", -1), ValueError, r"type must be in \[0"),
-        (lambda d: d.intern("x", "VEHICLE"), ValueError, "'VEHICLE' is not built in"),
+        (lambda d: d.intern("x", "VEHICLE"), ValueError, "'VEHICLE' needs a TypeRegistry"),
         (lambda d: d.intern(["x", "y"], np.zeros(3, np.uint32)), ValueError, "type must be one"),
         (lambda d: d.link(5, 0), IndexError, "entity 5 is not known"),
         (lambda d: d.link([0, 5], [1, 1]), IndexError, "entity 5 is not known"),
@@ -569,7 +586,7 @@ def test_f_075_equal_items_of_one_batch_are_one_link():
         (lambda d: d.decay_adjacency_weights(0.9, 0), ValueError, "threshold must be in"),
         (lambda d: d.decay_relations(-0.1), ValueError, "factor must be in"),
         (lambda d: d.add_relation(0, 9, 0), IndexError, "not known"),
-        (lambda d: d.add_relation(0, 1, "LIKES"), ValueError, "'LIKES' is not built in"),
+        (lambda d: d.add_relation(0, 1, "LIKES"), ValueError, "'LIKES' needs a TypeRegistry"),
         (lambda d: d.remove_memory([-1]), ValueError, "slot must be between"),
         (lambda d: d.traverse(9), IndexError, "not known"),
         (lambda d: d.traverse(0, max_hops=-1), ValueError, "max_hops must be in"),

@@ -39,14 +39,21 @@ def filled(n_entities: int, events: Hyperedges) -> EntityDirectory:
 
 
 class Plain:
-    """Breadth first over arrays: event i names ``entities[indptr[i]:indptr[i + 1]]``."""
+    """Breadth first over arrays: all links, and the hyperedges that are not evicted (HYP-6)."""
 
-    def __init__(self, n_entities: int, events: Hyperedges) -> None:
-        order = np.argsort(events.entities, kind="stable")
-        self.events_of = events.memories[order]
-        counts = np.bincount(events.entities, minlength=n_entities)
-        self.first = np.concatenate([[0], np.cumsum(counts)])
-        self.members, self.indptr = events.entities, events.indptr
+    def __init__(self, n_entities: int, events: Hyperedges, hyper: HyperGraph) -> None:
+        left = hyper.edges()
+        self.members, self.indptr = left.entities, left.indptr
+        places = np.repeat(np.arange(len(left), dtype=np.uint32), np.diff(left.indptr))
+        self.events = self.grouped(n_entities, left.entities, places)
+        self.memories = self.grouped(n_entities, events.entities, events.memories)
+
+    def grouped(
+        self, n_entities: int, entities: NDArray[np.uint32], values: NDArray[np.uint32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        counts = np.bincount(entities, minlength=n_entities)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        return first, values[np.argsort(entities, kind="stable")]
 
     def rows(
         self, first: NDArray[np.int64], values: NDArray[np.uint32], of: NDArray[np.uint32]
@@ -57,9 +64,9 @@ class Plain:
     def collect(self, start: int, hops: int) -> NDArray[np.uint32]:
         reached = np.array([start], np.uint32)
         for _ in range(hops):
-            events = self.rows(self.first, self.events_of, reached)
+            events = self.rows(*self.events, reached)
             reached = np.union1d(reached, self.rows(self.indptr, self.members, events))
-        return self.rows(self.first, self.events_of, reached)
+        return self.rows(*self.memories, reached)
 
 
 def misspelled(n: int) -> list[str]:
@@ -126,12 +133,12 @@ def linking(options: argparse.Namespace, kind: str, events: Hyperedges) -> Itera
 def collection(options: argparse.Namespace, kind: str, events: Hyperedges) -> Iterator[Record]:
     n, count = options.entities, len(events.weights)
     directory = filled(n, events)
-    hyper = HyperGraph(2**16 - 1)  # nothing is evicted: the plain computation has all events
+    hyper = HyperGraph()
     numbers = np.arange(count)
     hyper.add_many(
         0, events.indptr, events.entities, events.roles, numbers, numbers, events.weights
     )
-    plain = Plain(n, events)
+    plain = Plain(n, events, hyper)
 
     def collect(start: int, hops: int) -> NDArray[np.uint32]:
         return directory.collect_memories(start, max_hops=hops, hyper=hyper)

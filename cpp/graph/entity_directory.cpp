@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "graph/edge_importance.hpp"
 #include "graph/folded_name.hpp"
 #include "graph/similar_names.hpp"
 #include "lexical/unicode.hpp"
@@ -17,15 +18,6 @@ namespace spector {
 namespace {
 
 constexpr std::size_t kMostLinks = std::numeric_limits<std::int32_t>::max();  // offsets are i32
-
-// Signals of an edge's importance that need no memory headers (EDG-1).
-constexpr double kWeightShare = 0.15;
-constexpr double kRecencyShare = 0.10;
-constexpr double kBridgeShare = 0.20;
-constexpr double kRedundancyShare = 0.10;
-constexpr double kShares = kWeightShare + kRecencyShare + kBridgeShare + kRedundancyShare;
-constexpr double kRecencyCycles = 72;
-constexpr double kRedundancyEach = 0.3;
 
 EntityDirectory::Link make_link(std::uint32_t memory, float strength, bool about) noexcept {
   return {memory, about ? -strength : strength};
@@ -469,11 +461,9 @@ std::uint32_t EntityDirectory::n_shared(std::uint32_t a, std::uint32_t b) const 
 }
 
 double EntityDirectory::importance(std::uint32_t source, const Relation& relation) const {
-  return (kWeightShare * (relation.weight / kMaxWeight) +
-          kRecencyShare * std::exp(-static_cast<double>(age(relation)) / kRecencyCycles) +
-          kBridgeShare * (relation.bridge / 255.0) +
-          kRedundancyShare / (1 + kRedundancyEach * n_shared(source, relation.target))) /
-         kShares;
+  return edge_importance({relation.weight / kMaxWeight, age(relation), relation.bridge,
+                          n_shared(source, relation.target)},
+                         {}, {});
 }
 
 std::uint32_t EntityDirectory::find_relation(std::uint32_t source, std::uint32_t target,

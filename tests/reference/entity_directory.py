@@ -143,8 +143,8 @@ class Directory:
             0.15 * float(relation["weight"] / f32(3))
             + 0.10 * exp(-self.age(relation) / 72)
             + 0.20 * (relation["bridge"] / 255)
-            + 0.10 / (1 + 0.3 * self.shared(source, target))
-        ) / (0.15 + 0.10 + 0.20 + 0.10)
+            + 0.10 * (1 / (1 + 0.3 * self.shared(source, target)))
+        ) / 0.55
 
     def place(self, source, key, relation):
         there = self.entities[source].relations

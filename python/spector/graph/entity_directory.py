@@ -3,64 +3,16 @@
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core, arguments
 from spector.graph.hyper_graph import HyperGraph
+from spector.graph.type_registry import TypeRegistry
 
 __all__ = ["EntityDirectory", "Links", "Relations"]
-
-# Built-in types: the number is the place (TYP-1, TYP-2).
-_ENTITY_TYPES = [
-    "PERSON",
-    "ORGANIZATION",
-    "TEAM",
-    "ROLE",
-    "PROJECT",
-    "PRODUCT",
-    "TASK",
-    "CONCEPT",
-    "TOPIC",
-    "SKILL",
-    "DECISION",
-    "TECHNOLOGY",
-    "TOOL",
-    "API",
-    "ARTIFACT",
-    "EVENT",
-    "LOCATION",
-    "DATE_TIME",
-    "PROCESS",
-    "METRIC",
-    "DOCUMENT",
-    "OTHER",
-]
-_RELATION_TYPES = [
-    "MANAGES",
-    "REPORTS_TO",
-    "KNOWS",
-    "ASSIGNED_TO",
-    "AUTHORED",
-    "WORKS_ON",
-    "CREATED_BY",
-    "OWNS",
-    "IMPLEMENTS",
-    "PART_OF",
-    "CONTAINS",
-    "DEPENDS_ON",
-    "USES",
-    "CAUSES",
-    "BLOCKS",
-    "SUPERSEDES",
-    "PRECEDES",
-    "FOLLOWS",
-    "LOCATED_AT",
-    "RELATED_TO",
-    "OTHER",
-]
 
 _MOST_TYPES = 2**32 - 1
 _MOST_HOPS = 2**32 - 1
@@ -116,6 +68,34 @@ class Relations:
         return len(self.entities)
 
 
+class _Types:
+    """Numbers and names of types: of a registry, or the built-in ones alone."""
+
+    __slots__ = ("_built_in", "_registry")
+
+    def __init__(
+        self, name: str, kind: Literal["entities", "relations"], registry: TypeRegistry | None
+    ) -> None:
+        if registry is not None:
+            if not isinstance(registry, TypeRegistry):
+                raise TypeError(f"{name} must be a TypeRegistry, not {arguments.kind(registry)}")
+            if registry.kind != kind:
+                raise ValueError(f"{name} must be a registry of {kind}, not of {registry.kind}")
+        self._built_in = registry is None
+        self._registry = TypeRegistry(kind) if registry is None else registry
+
+    def number(self, name: str, value: Any) -> int:
+        if not isinstance(value, str):
+            return arguments.whole(name, value, 0, _MOST_TYPES)
+        if not self._built_in:
+            return self._registry.id(value)
+        found = self._registry.find(value)
+        if found is None:
+            known = ", ".join(self._registry.names())
+            raise ValueError(f"{name} {value!r} needs a TypeRegistry: it is not one of {known}")
+        return found
+
+
 class EntityDirectory:
     """Names of entities, the memories that speak of each, and relations between them.
 
@@ -123,13 +103,15 @@ class EntityDirectory:
     first spelling is the one that is shown (ENT-3). A merged entity is another name of its
     survivor: wherever its id or name is given, the survivor is meant (ENT-9).
 
-    Types are ids of type registries; the names of built-in types (TYP-1, TYP-2) can be given as
-    they are.
+    Types are ids of type registries. They can be given by name as well: built-in ones (TYP-1,
+    TYP-2), and with registries any, which are registered on first use (TYP-3).
 
     Parameters
     ----------
     max_entity_edges : int
         Relations from one entity, in [1, 256] (EEE-2).
+    entity_types, relation_types : TypeRegistry, optional
+        They are not saved with the directory.
 
     Examples
     --------
@@ -147,12 +129,19 @@ class EntityDirectory:
     array([], dtype=uint32)
     """
 
-    __slots__ = ("_core",)
+    __slots__ = ("_core", "_entity_types", "_relation_types")
 
-    def __init__(self, max_entity_edges: int = 48) -> None:
+    def __init__(
+        self,
+        max_entity_edges: int = 48,
+        entity_types: TypeRegistry | None = None,
+        relation_types: TypeRegistry | None = None,
+    ) -> None:
         self._core = _core.EntityDirectory(
             arguments.whole("max_entity_edges", max_entity_edges, 1, 256)
         )
+        self._entity_types = _Types("entity_types", "entities", entity_types)
+        self._relation_types = _Types("relation_types", "relations", relation_types)
 
     @property
     def max_entity_edges(self) -> int:
@@ -200,15 +189,17 @@ class EntityDirectory:
             A name is blank or not valid Unicode, or a type is not known.
         """
         if isinstance(name, str):
-            return self._core.intern(name, _entity_type(type))
+            return self._core.intern(name, self._entity_types.number("type", type))
         if not isinstance(name, (list, tuple)):
             raise TypeError(f"name must be str or a list of str, not {arguments.kind(name)}")
         if isinstance(type, (list, tuple)):
-            types = np.array([_entity_type(each) for each in type], np.uint32)
+            types = np.array(
+                [self._entity_types.number("each of type", each) for each in type], np.uint32
+            )
         elif isinstance(type, np.ndarray):
             types = arguments.integers("type", type, np.uint32)
         else:
-            types = np.full(len(name), _entity_type(type), np.uint32)
+            types = np.full(len(name), self._entity_types.number("type", type), np.uint32)
         return self._core.intern_many(list(name), types)
 
     def link(self, entity: ArrayLike, memory: ArrayLike, about: ArrayLike = False) -> None:
@@ -338,7 +329,9 @@ class EntityDirectory:
             An entity is not known.
         """
         return self._core.add_relation(
-            _entity(source, "source"), _entity(target, "target"), _relation_type(type)
+            _entity(source, "source"),
+            _entity(target, "target"),
+            self._relation_types.number("type", type),
         )
 
     def relations(self, entity: int, incoming: bool = False) -> Relations:
@@ -399,7 +392,7 @@ class EntityDirectory:
         entities, hops : ndarray of uint32
             Nearest first, then by id; the starts are there with 0 hops.
         """
-        entities, types, hops, edges = _walk(start, filter, max_hops, hyper)
+        entities, types, hops, edges = self._walk(start, filter, max_hops, hyper)
         return self._core.traverse(entities, types, hops, edges)
 
     def collect_memories(
@@ -410,8 +403,30 @@ class EntityDirectory:
         hyper: HyperGraph | None = None,
     ) -> NDArray[np.uint32]:
         """Slots of the memories of all entities that `traverse` gives, ascending (ENT-10)."""
-        entities, types, hops, edges = _walk(start, filter, max_hops, hyper)
+        entities, types, hops, edges = self._walk(start, filter, max_hops, hyper)
         return self._core.collect_memories(entities, types, hops, edges)
+
+    def _walk(
+        self,
+        start: ArrayLike,
+        filter: Collection[int | str] | None,
+        max_hops: int,
+        hyper: HyperGraph | None,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None, int, "_core.HyperGraph | None"]:
+        entities = arguments.slots("start", np.atleast_1d(start))
+        types = None
+        if filter is not None:
+            if isinstance(filter, (str, bytes)):
+                raise TypeError(
+                    f"filter must be a collection of types, not {arguments.kind(filter)}"
+                )
+            types = np.array(
+                [self._relation_types.number("each of filter", each) for each in filter], np.uint32
+            )
+        if hyper is not None and not isinstance(hyper, HyperGraph):
+            raise TypeError(f"hyper must be a HyperGraph, not {arguments.kind(hyper)}")
+        hops = arguments.whole("max_hops", max_hops, 0, _MOST_HOPS)
+        return entities, types, hops, None if hyper is None else hyper._core
 
     def memory_usage(self) -> dict[str, int]:
         """Bytes by part (BUD-4): ``nodes`` is 64 for each entity and ``links`` 8 for each link.
@@ -432,8 +447,13 @@ class EntityDirectory:
         self._core.save(os.fsencode(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "EntityDirectory":
-        """Read what `save` wrote.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        entity_types: TypeRegistry | None = None,
+        relation_types: TypeRegistry | None = None,
+    ) -> "EntityDirectory":
+        """Read what `save` wrote; the registries are those of the constructor.
 
         Raises
         ------
@@ -444,7 +464,7 @@ class EntityDirectory:
         StorageError
             The file cannot be read (an OSError with its errno).
         """
-        directory = cls()
+        directory = cls(48, entity_types, relation_types)
         directory._core.load(os.fsencode(path))
         return directory
 
@@ -467,46 +487,8 @@ def _memory(value: int) -> int:
     return arguments.whole("memory", value, 0, arguments.MAX_SLOT)
 
 
-def _type(name: str, value: object, built_in: list[str]) -> int:
-    if isinstance(value, str):
-        known = value.strip().upper().replace(" ", "_").replace("-", "_")
-        if known not in built_in:
-            raise ValueError(
-                f"{name} {value!r} is not built in ({', '.join(built_in)}): "
-                "register it and pass its number"
-            )
-        return built_in.index(known)
-    return arguments.whole(name, value, 0, _MOST_TYPES)  # type: ignore[arg-type]
-
-
-def _entity_type(value: object) -> int:
-    return _type("type", value, _ENTITY_TYPES)
-
-
-def _relation_type(value: object, name: str = "type") -> int:
-    return _type(name, value, _RELATION_TYPES)
-
-
 def _decay(factor: float, threshold: float) -> tuple[float, float]:
     return (
         arguments.real("factor", factor, 0, 1),
         arguments.real("threshold", threshold, 0.001, 3),
     )
-
-
-def _walk(
-    start: ArrayLike,
-    filter: Collection[int | str] | None,
-    max_hops: int,
-    hyper: HyperGraph | None,
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None, int, "_core.HyperGraph | None"]:
-    entities = arguments.slots("start", np.atleast_1d(start))
-    types = None
-    if filter is not None:
-        if isinstance(filter, (str, bytes)):
-            raise TypeError(f"filter must be a collection of types, not {arguments.kind(filter)}")
-        types = np.array([_relation_type(each, "each of filter") for each in filter], np.uint32)
-    if hyper is not None and not isinstance(hyper, HyperGraph):
-        raise TypeError(f"hyper must be a HyperGraph, not {arguments.kind(hyper)}")
-    hops = arguments.whole("max_hops", max_hops, 0, _MOST_HOPS)
-    return entities, types, hops, None if hyper is None else hyper._core
