@@ -185,10 +185,10 @@ class EntityDirectory {
     // Its first links, as many as 32.
     void prefetch_links(const Node& node) const noexcept {
       if (node.adj_count == 0) return;
-      const std::size_t first = static_cast<std::size_t>(node.adj_offset);
-      const std::size_t n = std::min<std::size_t>(node.adj_count, 32);
-      for (std::size_t i = 0; i < n; i += 8) segment_.prefetch(first + i);
-      segment_.prefetch(first + n - 1);
+      const std::span<const Link> run = segment_.run(static_cast<std::size_t>(node.adj_offset));
+      const std::size_t n = std::min({std::size_t{node.adj_count}, run.size(), std::size_t{32}});
+      for (std::size_t i = 0; i < n; i += 8) __builtin_prefetch(&run[i]);
+      __builtin_prefetch(&run[n - 1]);
     }
 
     // EDIR file (cpp/FORMATS.md).

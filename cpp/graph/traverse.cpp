@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <utility>
 
 namespace spector {
 namespace {
@@ -23,48 +22,50 @@ class BitSet {
   }
   // False if it was in.
   bool insert(std::uint32_t value) noexcept {
-    std::uint64_t& word = words_[value / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (value % 64);
-    if ((word & bit) != 0) return false;
-    if (word == 0) {
-      used_[value / 4096] |= std::uint64_t{1} << (value / 64 % 64);
-    }
-    word |= bit;
-    ++size_;
-    return true;
+    const bool is_new = (words_[value / 64] >> (value % 64) & 1) == 0;
+    add(value);
+    return is_new;
   }
-  void prefetch(std::uint32_t value) const noexcept { __builtin_prefetch(&words_[value / 64]); }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  void add(std::uint32_t value) noexcept {
+    words_[value / 64] |= std::uint64_t{1} << (value % 64);
+    used_[value / 4096] |= std::uint64_t{1} << (value / 64 % 64);
+  }
 
-  // Calls f(value) for all, ascending, and empties the set.
-  template <class F>
-  void drain(const F& f) noexcept {
-    if (size_ == 0) return;
-    for (std::size_t block = 0; block < used_.size(); ++block) {
-      for (; used_[block] != 0; used_[block] &= used_[block] - 1) {
-        const std::size_t at =
-            block * 64 + static_cast<std::size_t>(std::countr_zero(used_[block]));
-        for (std::uint64_t word = std::exchange(words_[at], 0); word != 0; word &= word - 1) {
-          f(static_cast<std::uint32_t>(at * 64 + static_cast<std::size_t>(std::countr_zero(word))));
-        }
+  // Appends all to `out`, ascending, and empties the set.
+  void drain(std::vector<std::uint32_t>& out) {
+    std::size_t n = 0;
+    for_each_word([&](std::size_t, std::uint64_t word) {
+      n += static_cast<std::size_t>(std::popcount(word));
+    });
+    const std::size_t before = out.size();
+    out.resize(before + n);
+    std::uint32_t* to = out.data() + before;
+    for_each_word([&](std::size_t at, std::uint64_t word) {
+      for (; word != 0; word &= word - 1) {
+        *to++ =
+            static_cast<std::uint32_t>(at * 64 + static_cast<std::size_t>(std::countr_zero(word)));
       }
-    }
-    size_ = 0;
+    });
+    clear();
   }
   void clear() noexcept {
-    if (size_ == 0) return;
-    for (std::size_t block = 0; block < used_.size(); ++block) {
-      for (; used_[block] != 0; used_[block] &= used_[block] - 1) {
-        words_[block * 64 + static_cast<std::size_t>(std::countr_zero(used_[block]))] = 0;
-      }
-    }
-    size_ = 0;
+    for_each_word([&](std::size_t at, std::uint64_t) { words_[at] = 0; });
+    std::fill(used_.begin(), used_.end(), 0);
   }
 
  private:
+  template <class F>
+  void for_each_word(const F& f) const {
+    for (std::size_t block = 0; block < used_.size(); ++block) {
+      for (std::uint64_t used = used_[block]; used != 0; used &= used - 1) {
+        const std::size_t at = block * 64 + static_cast<std::size_t>(std::countr_zero(used));
+        f(at, words_[at]);
+      }
+    }
+  }
+
   std::vector<std::uint64_t> words_;
   std::vector<std::uint64_t> used_;  // a bit for each word that is not 0
-  std::size_t size_ = 0;
 };
 
 void sort_unique(std::vector<std::uint32_t>& values) {
@@ -213,21 +214,21 @@ Reach traverse(const EntityDirectory::View& directory, const HyperGraph::View* h
   numbers.clear();
   numbers.reserve(directory.size());
   Reach reach;
+  reach.entities.reserve(walk.reached.size());
   reach.hops.reserve(walk.reached.size());
   std::size_t begin = 0;
   for (std::uint32_t hop = 0; hop < walk.ends.size(); ++hop) {
     const auto level = std::span(walk.reached).subspan(begin, walk.ends[hop] - begin);
     if (level.size() <= kFew) {
       std::sort(level.begin(), level.end());
+      reach.entities.insert(reach.entities.end(), level.begin(), level.end());
     } else {
-      for (const std::uint32_t entity : level) numbers.insert(entity);
-      auto to = level.begin();
-      numbers.drain([&](std::uint32_t entity) { *to++ = entity; });
+      for (const std::uint32_t entity : level) numbers.add(entity);
+      numbers.drain(reach.entities);
     }
     reach.hops.resize(walk.ends[hop], hop);
     begin = walk.ends[hop];
   }
-  reach.entities = walk.reached;
   return reach;
 }
 
@@ -255,11 +256,10 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
     }
     directory.for_each_piece(directory.node(entities[i]),
                              [&](std::span<const EntityDirectory::Link> piece) {
-                               for (const auto& link : piece) numbers.insert(link.memory);
+                               for (const auto& link : piece) numbers.add(link.memory);
                              });
   }
-  memories.reserve(numbers.size());
-  numbers.drain([&](std::uint32_t memory) { memories.push_back(memory); });
+  numbers.drain(memories);
   return memories;
 }
 
