@@ -207,7 +207,8 @@ def test_ent_1_2_a_node_takes_64_bytes_and_a_link_8_in_blocks_that_double():
     assert directory.memories_for_entity(hub).tolist() == list(range(1000))
 
 
-def test_ent_3_f_067_one_name_is_one_entity_and_keeps_its_first_spelling():
+def test_f067_one_name_is_one_entity_and_keeps_its_first_spelling():
+    """ENT-3"""
     directory = EntityDirectory()
     assert directory.intern("Node.js", "TECHNOLOGY") == 0
     for session in range(4):
@@ -237,19 +238,22 @@ def test_ent_3_f_067_one_name_is_one_entity_and_keeps_its_first_spelling():
         ("ΣΊΣΥΦΟΣ", "σίσυφος"),
     ],
 )
-def test_ent_3_f_068_case_width_composition_and_space_never_split_an_entity(one, other):
+def test_f068_case_width_composition_and_space_never_split_an_entity(one, other):
+    """ENT-3, GEN-6"""
     directory = EntityDirectory()
     assert directory.intern(one, 0) == directory.intern(other, 0) == 0
     assert directory.name(0) == one
 
 
-def test_ent_3_f_068_an_underscore_is_not_a_space():
+def test_f068_an_underscore_is_not_a_space():
+    """GEN-6"""
     directory = EntityDirectory()
     assert directory.intern("5 business days", 0) != directory.intern("5_business_days", 0)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
-def test_ent_3_f_069_a_blank_name_is_no_entity(blank):
+def test_f069_a_blank_name_is_no_entity(blank):
+    """ENT-3"""
     directory = EntityDirectory()
     with pytest.raises(ValueError, match="name"):
         directory.intern(blank, 0)
@@ -306,7 +310,8 @@ def test_am_10_a_link_is_about_or_mentions_and_stays_about(tmp_path):
         assert links.weights == pytest.approx([0.5, 0.7, 0.5, 0.5])
 
 
-def test_ent_5_f_058_a_forgotten_memory_leaves_what_others_share():
+def test_f058_a_forgotten_memory_leaves_what_others_share():
+    """ENT-5"""
     directory = EntityDirectory()
     redis, kafka = directory.intern(["Redis", "Kafka"], 11)
     directory.link([redis, redis, kafka], [1, 2, 1])
@@ -390,7 +395,8 @@ def test_ent_9_a_merged_name_resolves_to_the_survivor_until_it_is_unmerged():
         ("abcdefghi", "abcdefgxy"),  # two edits need 10 characters
     ],
 )
-def test_ent_9_f_066_similar_spelling_of_different_things_is_not_merged(one, other):
+def test_f066_similar_spelling_of_different_things_is_not_merged(one, other):
+    """ENT-9"""
     directory = EntityDirectory()
     directory.intern([one, other], 0)
     assert directory.merge_similar().tolist() == []
@@ -523,7 +529,8 @@ def test_eee_3_relations_decay_but_only_connections_stay():
     assert directory.relations(4, incoming=True).entities.tolist() == [3]
 
 
-def test_f_057_degrees_and_both_directions_agree_after_any_operations():
+def test_f057_degrees_and_both_directions_agree_after_any_operations():
+    """ENT-5, EEE-1"""
     draw = random.Random(5)
     directory = linked(*[0] * 40)
     for _ in range(3000):
@@ -546,7 +553,8 @@ def test_f_057_degrees_and_both_directions_agree_after_any_operations():
     assert out == back
 
 
-def test_f_075_equal_items_of_one_batch_are_one_link():
+def test_f075_equal_items_of_one_batch_are_one_link():
+    """ENT-3, ENT-4"""
     directory = EntityDirectory()
     assert directory.intern(["same", "same"], 0).tolist() == [0, 0]
     directory.link([0, 0], [3, 3])
