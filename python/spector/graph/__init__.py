@@ -8,6 +8,7 @@ none, writers take turns. All methods give up the GIL for their work.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spector.graph.cross_capture import CrossCapture
     from spector.graph.entity_directory import EntityDirectory, Links, Relations
     from spector.graph.hebbian import (
         DecayReport,
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
         edge_importance,
     )
     from spector.graph.hyper_graph import Hyperedge, Hyperedges, HyperGraph
+    from spector.graph.tag_coactivation import TagCoActivation
     from spector.graph.temporal_chain import ChainRecords, TemporalChain
     from spector.graph.type_registry import TypeRegistry
 
 __all__ = [
     "ChainRecords",
+    "CrossCapture",
     "DecayReport",
     "EntityDirectory",
     "HebbianEdge",
@@ -34,6 +37,7 @@ __all__ = [
     "Links",
     "Relations",
     "Signals",
+    "TagCoActivation",
     "TemporalChain",
     "TypeRegistry",
     "edge_importance",
@@ -45,11 +49,13 @@ _LAZY = {
     "Links": "spector.graph.entity_directory",
     "Relations": "spector.graph.entity_directory",
     "ChainRecords": "spector.graph.temporal_chain",
+    "CrossCapture": "spector.graph.cross_capture",
     "DecayReport": "spector.graph.hebbian",
     "HebbianEdge": "spector.graph.hebbian",
     "HebbianEdges": "spector.graph.hebbian",
     "HebbianGraph": "spector.graph.hebbian",
     "Signals": "spector.graph.hebbian",
+    "TagCoActivation": "spector.graph.tag_coactivation",
     "edge_importance": "spector.graph.hebbian",
     "HyperGraph": "spector.graph.hyper_graph",
     "Hyperedge": "spector.graph.hyper_graph",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core, arguments
+from spector.graph.export import Exportable
 from spector.graph.hyper_graph import HyperGraph
 from spector.graph.type_registry import TypeRegistry
 
@@ -96,7 +97,7 @@ class _Types:
         return found
 
 
-class EntityDirectory:
+class EntityDirectory(Exportable):
     """Names of entities, the memories that speak of each, and relations between them.
 
     Entities are numbered from 0. A name is found whatever its case, width and white space; the

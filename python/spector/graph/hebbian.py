@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spector import _core
 from spector.arguments import MAX_SLOT, integers, kind, real, reals, whole
+from spector.graph.export import Exportable
 
 MAX_DEGREE = 256
 LEAST_DELTA = 1e-6
@@ -170,7 +171,7 @@ def _deltas(value: ArrayLike) -> NDArray[np.float32]:
     return reals("delta", array.reshape(1) if array.ndim == 0 else array, LEAST_DELTA, 1)
 
 
-class HebbianGraph:
+class HebbianGraph(Exportable):
     """An undirected graph over memories: what is learned together is joined (HEB-1 to HEB-12).
 
     Any thread may call any method. Reads take no lock and see each change whole or not at all;

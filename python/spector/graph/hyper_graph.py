@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core, arguments
+from spector.graph.export import Exportable
 
 __all__ = ["HyperGraph", "Hyperedge", "Hyperedges"]
 
@@ -95,7 +96,7 @@ class Hyperedges:
         ]
 
 
-class HyperGraph:
+class HyperGraph(Exportable):
     """Which entities took part in which events, in which roles, and the memory that tells of it.
 
     An event of 3 to 8 entities is one hyperedge. An entity is in at most `max_per_entity` of them:

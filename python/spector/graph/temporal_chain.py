@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core, arguments
+from spector.graph.export import Exportable
 
 __all__ = ["ChainRecords", "TemporalChain"]
 
@@ -34,7 +35,7 @@ class ChainRecords:
     time: NDArray[np.uint32]
 
 
-class TemporalChain:
+class TemporalChain(Exportable):
     """Memories in the order in which their session told them, one chain for each session.
 
     Parameters
