@@ -4,6 +4,7 @@ import math
 import os
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,6 +320,17 @@ def test_bad_arguments_are_named_and_change_nothing():
         with pytest.raises(error, match=word):
             call()
     assert (store.pairs(), store.tags(), store.stats()) == before
+
+
+def test_per7_a_file_of_version_2_is_read_by_every_release():
+    store = TagCoActivation.load(Path(__file__).parent / "data" / "coactivation-2.dat")
+    assert store.stats() == {"pairs": 3, "edges": 2, "capacity": 7, "observations": 5}
+    assert store.tags() == [("alone", 1), ("database", 2), ("deploy", 2), ("東京", 1)]
+    assert store.pairs() == [
+        ("database", "deploy", 2), ("database", "東京", 1), ("deploy", "東京", 1),
+    ]  # fmt: skip
+    weight = pytest.approx(0.1 * math.exp(-0.5))
+    assert store.edges() == [("deploy", "database", weight), ("deploy", "error", weight)]
 
 
 def test_per3_save_fails_as_a_whole(tmp_path):

@@ -18,11 +18,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spector.graph.cross_capture import CrossCapture
-    from spector.graph.entity_directory import EntityDirectory
     from spector.graph.hebbian import HebbianGraph
-    from spector.graph.hyper_graph import HyperGraph
     from spector.graph.tag_coactivation import TagCoActivation
-    from spector.graph.temporal_chain import TemporalChain
 
 Attributes = dict[str, int | float | str | bool]
 Id = int | str
@@ -135,7 +132,7 @@ def _hebbian(store: "HebbianGraph") -> Layer:
     return Layer("hebbian", False, False, {}, types, _plain(nodes), rows())
 
 
-def _temporal(store: "TemporalChain") -> Layer:
+def _temporal(store: Any) -> Layer:
     records = store.records()
     linked = np.flatnonzero((records.prev >= 0) | (records.next >= 0))
     first = np.flatnonzero(records.next >= 0)
@@ -183,7 +180,7 @@ def _cross_capture(store: "CrossCapture") -> Layer:
     return Layer("cross-capture", False, False, {"kind": str}, {}, nodes(), edges())
 
 
-def _hyperedges(store: "HyperGraph") -> Layer:
+def _hyperedges(store: Any) -> Layer:
     events = store.edges()
     ends = events.indptr.tolist()
 
@@ -207,11 +204,11 @@ def _hyperedges(store: "HyperGraph") -> Layer:
     return Layer("hyperedges", False, False, types, {"role": int}, nodes(), edges())
 
 
-def _living(store: "EntityDirectory") -> list[int]:
+def _living(store: Any) -> list[int]:
     return [entity for entity in range(len(store)) if store.resolve(entity) == entity]
 
 
-def _relations(store: "EntityDirectory") -> Layer:
+def _relations(store: Any) -> Layer:
     entities = _living(store)
 
     def nodes() -> Iterator[tuple[Id, Attributes]]:
@@ -231,7 +228,7 @@ def _relations(store: "EntityDirectory") -> Layer:
     return Layer("relations", True, True, node_types, edge_types, nodes(), edges())
 
 
-def _links(store: "EntityDirectory") -> Layer:
+def _links(store: Any) -> Layer:
     links = [(entity, store.links(entity)) for entity in _living(store)]
 
     def nodes() -> Iterator[tuple[Id, Attributes]]:
