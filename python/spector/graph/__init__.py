@@ -55,13 +55,13 @@ _LAZY = {
     "HebbianEdges": "spector.graph.hebbian",
     "HebbianGraph": "spector.graph.hebbian",
     "Signals": "spector.graph.hebbian",
-    "TagCoActivation": "spector.graph.tag_coactivation",
-    "edge_importance": "spector.graph.hebbian",
     "HyperGraph": "spector.graph.hyper_graph",
     "Hyperedge": "spector.graph.hyper_graph",
     "Hyperedges": "spector.graph.hyper_graph",
+    "TagCoActivation": "spector.graph.tag_coactivation",
     "TemporalChain": "spector.graph.temporal_chain",
     "TypeRegistry": "spector.graph.type_registry",
+    "edge_importance": "spector.graph.hebbian",
 }
 
 

@@ -19,7 +19,9 @@ import numpy as np
 if TYPE_CHECKING:
     from spector.graph.cross_capture import CrossCapture
     from spector.graph.hebbian import HebbianGraph
+    from spector.graph.hyper_graph import HyperGraph
     from spector.graph.tag_coactivation import TagCoActivation
+    from spector.graph.temporal_chain import TemporalChain
 
 Attributes = dict[str, int | float | str | bool]
 Id = int | str
@@ -132,7 +134,7 @@ def _hebbian(store: "HebbianGraph") -> Layer:
     return Layer("hebbian", False, False, {}, types, _plain(nodes), rows())
 
 
-def _temporal(store: Any) -> Layer:
+def _temporal(store: "TemporalChain") -> Layer:
     records = store.records()
     linked = np.flatnonzero((records.prev >= 0) | (records.next >= 0))
     first = np.flatnonzero(records.next >= 0)
@@ -180,7 +182,7 @@ def _cross_capture(store: "CrossCapture") -> Layer:
     return Layer("cross-capture", False, False, {"kind": str}, {}, nodes(), edges())
 
 
-def _hyperedges(store: Any) -> Layer:
+def _hyperedges(store: "HyperGraph") -> Layer:
     events = store.edges()
     ends = events.indptr.tolist()
 
