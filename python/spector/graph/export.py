@@ -18,6 +18,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spector.graph.cross_capture import CrossCapture
+    from spector.graph.entity_directory import EntityDirectory
     from spector.graph.hebbian import HebbianGraph
     from spector.graph.hyper_graph import HyperGraph
     from spector.graph.tag_coactivation import TagCoActivation
@@ -206,11 +207,11 @@ def _hyperedges(store: "HyperGraph") -> Layer:
     return Layer("hyperedges", False, False, types, {"role": int}, nodes(), edges())
 
 
-def _living(store: Any) -> list[int]:
+def _living(store: "EntityDirectory") -> list[int]:
     return [entity for entity in range(len(store)) if store.resolve(entity) == entity]
 
 
-def _relations(store: Any) -> Layer:
+def _relations(store: "EntityDirectory") -> Layer:
     entities = _living(store)
 
     def nodes() -> Iterator[tuple[Id, Attributes]]:
@@ -230,7 +231,7 @@ def _relations(store: Any) -> Layer:
     return Layer("relations", True, True, node_types, edge_types, nodes(), edges())
 
 
-def _links(store: Any) -> Layer:
+def _links(store: "EntityDirectory") -> Layer:
     links = [(entity, store.links(entity)) for entity in _living(store)]
 
     def nodes() -> Iterator[tuple[Id, Attributes]]:
