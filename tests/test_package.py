@@ -97,7 +97,7 @@ def test_public_names_exist():
         _ = spector.nonsense
 
 
-@pytest.mark.parametrize("name", ["spector", "spector.lexical"])
+@pytest.mark.parametrize("name", ["spector", "spector.lexical", "spector.records.store"])
 def test_examples_in_docstrings(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0

@@ -14,5 +14,6 @@ void register_temporal_chain(pybind11::module_& module);
 void register_type_registry(pybind11::module_& module);
 void register_entity_directory(pybind11::module_& module);
 void register_tags(pybind11::module_& module);
+void register_records(pybind11::module_& module);
 
 }  // namespace spector::bindings

@@ -60,6 +60,34 @@ std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32
 }
 
 template <class Arch>
+void dot_i8(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
+            std::size_t size, std::int32_t* dots) noexcept {
+  DotI8{}(Arch{}, query, rows, n, size, dots);
+}
+
+template <class Arch>
+void dot_f32(const float* query, const float* const* rows, std::size_t n, std::size_t size,
+             float* dots) noexcept {
+  DotF32{}(Arch{}, query, rows, n, size, dots);
+}
+
+template <class Arch>
+float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
+  return SquaredL2{}(Arch{}, a, b, size);
+}
+
+template <class Arch>
+void least_distances(const DistanceBounds& limits, const float* dots, const float* squares,
+                     std::size_t n, float* bounds) noexcept {
+  LeastDistances{}(Arch{}, limits, dots, squares, n, bounds);
+}
+
+template <class Arch>
+void gate(const GateLimits& limits, const GateColumns& columns, GateMasks& masks) noexcept {
+  Gate{}(Arch{}, limits, columns, masks);
+}
+
+template <class Arch>
 constexpr Table table(const char* name) {
   return {name,
           bm25_accumulate<Arch>,
@@ -69,7 +97,12 @@ constexpr Table table(const char* name) {
           find_offsets<Arch>,
           collect_at_least<Arch>,
           decay_weights<Arch>,
-          intersect<Arch>};
+          intersect<Arch>,
+          dot_i8<Arch>,
+          dot_f32<Arch>,
+          squared_l2<Arch>,
+          least_distances<Arch>,
+          gate<Arch>};
 }
 
 template <class Arch>

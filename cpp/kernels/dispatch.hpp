@@ -8,6 +8,7 @@
 #include "kernels/bm25.hpp"
 #include "kernels/graph.hpp"
 #include "kernels/sets.hpp"
+#include "kernels/records.hpp"
 
 namespace spector::kernels {
 
@@ -30,6 +31,14 @@ struct Table {
                                const DecayRule& rule, float* out) noexcept;
   std::size_t (*intersect)(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
                            std::size_t n_b, std::uint32_t* out) noexcept;
+  void (*dot_i8)(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
+                 std::size_t size, std::int32_t* dots) noexcept;
+  void (*dot_f32)(const float* query, const float* const* rows, std::size_t n, std::size_t size,
+                  float* dots) noexcept;
+  float (*squared_l2)(const float* a, const float* b, std::size_t size) noexcept;
+  void (*least_distances)(const DistanceBounds&, const float* dots, const float* squares,
+                          std::size_t n, float* bounds) noexcept;
+  void (*gate)(const GateLimits&, const GateColumns&, GateMasks& masks) noexcept;
 };
 
 [[nodiscard]] const Table& active() noexcept;

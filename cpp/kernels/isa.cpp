@@ -3,6 +3,7 @@
 #include "kernels/bm25.inl"
 #include "kernels/graph.inl"
 #include "kernels/sets.inl"
+#include "kernels/records.inl"
 
 namespace spector::kernels {
 
@@ -26,5 +27,15 @@ template DecayCounts DecayWeights::operator()<A>(A, const float*, const std::uin
 template std::size_t Intersect::operator()<A>(A, const std::uint32_t*, std::size_t,
                                               const std::uint32_t*, std::size_t,
                                               std::uint32_t*) const noexcept;
+
+template void DotI8::operator()<A>(A, const std::int8_t*, const std::int8_t* const*, std::size_t,
+                                   std::size_t, std::int32_t*) const noexcept;
+template void DotF32::operator()<A>(A, const float*, const float* const*, std::size_t, std::size_t,
+                                    float*) const noexcept;
+template float SquaredL2::operator()<A>(A, const float*, const float*, std::size_t) const noexcept;
+template void LeastDistances::operator()<A>(A, const DistanceBounds&, const float*, const float*,
+                                            std::size_t, float*) const noexcept;
+template void Gate::operator()<A>(A, const GateLimits&, const GateColumns&,
+                                  GateMasks&) const noexcept;
 
 }  // namespace spector::kernels

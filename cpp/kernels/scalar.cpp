@@ -1,4 +1,7 @@
 // The reference: each kernel as the plain loop that defines it.
+#include <array>
+#include <cmath>
+
 #include "kernels/dispatch.hpp"
 
 namespace spector::kernels {
@@ -109,10 +112,88 @@ std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32
   return found;
 }
 
+void dot_i8(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
+            std::size_t size, std::int32_t* dots) noexcept {
+  for (std::size_t r = 0; r < n; ++r) {
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < size; ++i) sum += query[i] * rows[r][i];
+    dots[r] = sum;
+  }
+}
+
+float folded(std::array<float, kSumLanes>& lanes) noexcept {
+  for (std::size_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+void dot_f32(const float* query, const float* const* rows, std::size_t n, std::size_t size,
+             float* dots) noexcept {
+  for (std::size_t r = 0; r < n; ++r) {
+    std::array<float, kSumLanes> lanes{};
+    for (std::size_t i = 0; i < size; ++i) lanes[i % kSumLanes] += query[i] * rows[r][i];
+    dots[r] = folded(lanes);
+  }
+}
+
+float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
+  std::array<float, kSumLanes> lanes{};
+  for (std::size_t i = 0; i < size; ++i) {
+    const float difference = a[i] - b[i];
+    lanes[i % kSumLanes] += difference * difference;
+  }
+  return folded(lanes);
+}
+
+void least_distances(const DistanceBounds& limits, const float* dots, const float* squares,
+                     std::size_t n, float* bounds) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float sum = limits.query_square + squares[i];
+    const float dot = dots[i] + limits.margin * std::sqrt(squares[i]);
+    if (limits.dot) {
+      const float most = dot + limits.slack * sum;
+      bounds[i] = most >= 0 ? 1.0F / (1.0F + most) : 1.0F - most;
+    } else {
+      const float least = (sum - limits.slack * sum) - 2.0F * dot;
+      bounds[i] = std::sqrt(least > 0 ? least : 0.0F);
+    }
+  }
+}
+
+void gate(const GateLimits& limits, const GateColumns& columns, GateMasks& masks) noexcept {
+  masks = {};
+  for (std::size_t i = 0; i < kGateBlock; ++i) {
+    const std::size_t w = i / 64;
+    const std::uint64_t bit = std::uint64_t{1} << i % 64;
+    const std::uint8_t marks = columns.marks[i];
+    if ((marks & kMarkPresent) == 0) continue;
+    masks.present[w] |= bit;
+    if ((marks & limits.excluded) == 0 && columns.timestamps[i] >= limits.min_timestamp &&
+        columns.timestamps[i] <= limits.max_timestamp) {
+      masks.in_time[w] |= bit;
+    }
+    if (columns.valences == nullptr ||
+        (columns.valences[i] >= limits.min_valence && columns.valences[i] <= limits.max_valence)) {
+      masks.in_valence[w] |= bit;
+    }
+    if ((limits.types >> (marks >> kMarkTypeShift & 3) & 1) != 0 &&
+        (columns.importances == nullptr || columns.importances[i] >= limits.min_importance)) {
+      masks.important[w] |= bit;
+    }
+    const bool slight =
+        (marks & kMarkSlight) != 0 && (marks & kMarkPinned) == 0 && (marks & kMarkResolved) != 0;
+    if (columns.stale && slight && columns.timestamps[i] <= limits.stale_timestamp) {
+      masks.maybe_stale[w] |= bit;
+    }
+  }
+}
+
 }  // namespace
 
-const Table kScalar{"scalar",         bm25_accumulate, bm25_accumulate_window,
-                    take_at_least,    collect_bounds,  find_offsets,
-                    collect_at_least, decay_weights,   intersect};
+const Table kScalar{
+    "scalar",     bm25_accumulate,  bm25_accumulate_window, take_at_least, collect_bounds,
+    find_offsets, collect_at_least, decay_weights,          intersect,     dot_i8,
+    dot_f32,      squared_l2,       least_distances,        gate};
 
 }  // namespace spector::kernels

@@ -1,0 +1,275 @@
+// Definitions of the kernels in records.hpp for one xsimd architecture.
+#pragma once
+
+#include <xsimd/xsimd.hpp>
+
+#include "kernels/records.hpp"
+
+namespace spector::kernels {
+
+// Dot products of `kRows` rows side by side. xsimd has no multiply-and-add of pairs, so each
+// instruction set has its own; integers are exact, so all are equal. Where there is an instruction
+// for unsigned times signed bytes the query gives its signs to the row: two products of at most
+// 127 * 127 fit its 16 bits.
+template <class Arch, std::size_t kRows>
+inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows, std::size_t size,
+                        std::int32_t* dots) noexcept {
+#if defined(__AVX512BW__)
+  const __m512i zero = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi16(1);
+  __m512i sums[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) sums[r] = zero;
+  for (std::size_t i = 0; i < size; i += 64) {
+    const __m512i signs = _mm512_loadu_si512(query + i);
+    const __m512i q = _mm512_abs_epi8(signs);
+    const __mmask64 negative = _mm512_movepi8_mask(signs);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const __m512i row = _mm512_loadu_si512(rows[r] + i);
+      const __m512i pairs = _mm512_maddubs_epi16(q, _mm512_mask_sub_epi8(row, negative, zero, row));
+      sums[r] = _mm512_add_epi32(sums[r], _mm512_madd_epi16(pairs, ones));
+    }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) dots[r] = _mm512_reduce_add_epi32(sums[r]);
+#elif defined(__AVX2__)
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i sums[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm256_setzero_si256();
+  for (std::size_t i = 0; i < size; i += 32) {
+    const __m256i signs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + i));
+    const __m256i q = _mm256_abs_epi8(signs);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[r] + i));
+      const __m256i pairs = _mm256_maddubs_epi16(q, _mm256_sign_epi8(row, signs));
+      sums[r] = _mm256_add_epi32(sums[r], _mm256_madd_epi16(pairs, ones));
+    }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    alignas(32) std::int32_t lanes[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sums[r]);
+    dots[r] = 0;
+    for (const std::int32_t lane : lanes) dots[r] += lane;
+  }
+#elif defined(__SSE2__)
+  __m128i sums[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm_setzero_si128();
+  for (std::size_t i = 0; i < size; i += 16) {
+    const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + i));
+    const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(q, q), 8);
+    const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(q, q), 8);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[r] + i));
+      const __m128i row_low = _mm_srai_epi16(_mm_unpacklo_epi8(row, row), 8);
+      const __m128i row_high = _mm_srai_epi16(_mm_unpackhi_epi8(row, row), 8);
+      sums[r] = _mm_add_epi32(sums[r], _mm_madd_epi16(low, row_low));
+      sums[r] = _mm_add_epi32(sums[r], _mm_madd_epi16(high, row_high));
+    }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    alignas(16) std::int32_t lanes[4];
+    _mm_store_si128(reinterpret_cast<__m128i*>(lanes), sums[r]);
+    dots[r] = lanes[0] + lanes[1] + lanes[2] + lanes[3];
+  }
+#else
+  for (std::size_t r = 0; r < kRows; ++r) {
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < size; ++i) sum += query[i] * rows[r][i];
+    dots[r] = sum;
+  }
+#endif
+}
+
+// Asks for rows to be loaded, into the second cache: the first has room for few.
+template <class Arch, class T>
+inline void prefetch_rows(const T* const* rows, std::size_t from, std::size_t to,
+                          std::size_t size) noexcept {
+  for (std::size_t r = from; r < to; ++r) {
+    const auto* at = reinterpret_cast<const char*>(rows[r]);
+    for (std::size_t i = 0; i < size * sizeof(T); i += 64) __builtin_prefetch(at + i, 0, 2);
+  }
+}
+
+template <class Arch>
+void DotI8::operator()(Arch, const std::int8_t* query, const std::int8_t* const* rows,
+                       std::size_t n, std::size_t size, std::int32_t* dots) const noexcept {
+  constexpr std::size_t kRows = 2;
+  constexpr std::size_t kAhead = 8;
+  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
+  std::size_t r = 0;
+  for (; r + kRows <= n; r += kRows) {
+    if (r + kAhead + kRows <= n) prefetch_rows<Arch>(rows, r + kAhead, r + kAhead + kRows, size);
+    dot_i8_rows<Arch, kRows>(query, rows + r, size, dots + r);
+  }
+  for (; r < n; ++r) dot_i8_rows<Arch, 1>(query, rows + r, size, dots + r);
+}
+
+template <class Arch>
+inline float fold_lanes(float* lanes) noexcept {
+  for (std::size_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+template <class Arch, std::size_t kRows>
+inline void dot_f32_rows(const float* query, const float* const* rows, std::size_t size,
+                         float* dots) noexcept {
+  using V = xsimd::batch<float, Arch>;
+  constexpr std::size_t kParts = kSumLanes / V::size;
+  V sums[kRows][kParts];
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t p = 0; p < kParts; ++p) sums[r][p] = V(0.0F);
+  }
+  for (std::size_t i = 0; i < size; i += kSumLanes) {
+    for (std::size_t p = 0; p < kParts; ++p) {
+      const V q = V::load_unaligned(query + i + p * V::size);
+      for (std::size_t r = 0; r < kRows; ++r) {
+        sums[r][p] = sums[r][p] + q * V::load_unaligned(rows[r] + i + p * V::size);
+      }
+    }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    alignas(64) float lanes[kSumLanes];
+    for (std::size_t p = 0; p < kParts; ++p) sums[r][p].store_aligned(lanes + p * V::size);
+    dots[r] = fold_lanes<Arch>(lanes);
+  }
+}
+
+template <class Arch>
+void DotF32::operator()(Arch, const float* query, const float* const* rows, std::size_t n,
+                        std::size_t size, float* dots) const noexcept {
+  constexpr std::size_t kRows = 2;
+  constexpr std::size_t kAhead = 4;
+  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
+  std::size_t r = 0;
+  for (; r + kRows <= n; r += kRows) {
+    if (r + kAhead + kRows <= n) prefetch_rows<Arch>(rows, r + kAhead, r + kAhead + kRows, size);
+    dot_f32_rows<Arch, kRows>(query, rows + r, size, dots + r);
+  }
+  for (; r < n; ++r) dot_f32_rows<Arch, 1>(query, rows + r, size, dots + r);
+}
+
+template <class Arch>
+float SquaredL2::operator()(Arch, const float* a, const float* b, std::size_t size) const noexcept {
+  using V = xsimd::batch<float, Arch>;
+  constexpr std::size_t kParts = kSumLanes / V::size;
+  V sums[kParts];
+  for (std::size_t p = 0; p < kParts; ++p) sums[p] = V(0.0F);
+  for (std::size_t i = 0; i < size; i += kSumLanes) {
+    for (std::size_t p = 0; p < kParts; ++p) {
+      const std::size_t at = i + p * V::size;
+      const V difference = V::load_unaligned(a + at) - V::load_unaligned(b + at);
+      sums[p] = sums[p] + difference * difference;
+    }
+  }
+  alignas(64) float lanes[kSumLanes];
+  for (std::size_t p = 0; p < kParts; ++p) sums[p].store_aligned(lanes + p * V::size);
+  return fold_lanes<Arch>(lanes);
+}
+
+template <class Arch>
+void LeastDistances::operator()(Arch, const DistanceBounds& limits, const float* dots,
+                                const float* squares, std::size_t n, float* bounds) const noexcept {
+  using V = xsimd::batch<float, Arch>;
+  const V query_square(limits.query_square);
+  const V margin(limits.margin);
+  const V slack(limits.slack);
+  const V zero(0.0F);
+  const V one(1.0F);
+  const V two(2.0F);
+  for (std::size_t i = 0; i < n; i += V::size) {
+    const V square = V::load_unaligned(squares + i);
+    const V sum = query_square + square;
+    const V dot = V::load_unaligned(dots + i) + margin * xsimd::sqrt(square);
+    if (limits.dot) {
+      const V most = dot + slack * sum;
+      const V positive = one / (one + xsimd::max(most, zero));
+      xsimd::select(most >= zero, positive, one - most).store_unaligned(bounds + i);
+    } else {
+      const V least = (sum - slack * sum) - two * dot;
+      xsimd::sqrt(xsimd::max(least, zero)).store_unaligned(bounds + i);
+    }
+  }
+}
+
+// A word of 64 bits of test(V) over 64 values.
+template <class Arch, class T, class Test>
+inline std::uint64_t test_64(const T* values, const Test& test) noexcept {
+  using V = xsimd::batch<T, Arch>;
+  std::uint64_t word = 0;
+  for (std::size_t i = 0; i < 64; i += V::size) {
+    word |= static_cast<std::uint64_t>(test(V::load_unaligned(values + i)).mask()) << i;
+  }
+  return word;
+}
+
+template <class Arch>
+void Gate::operator()(Arch, const GateLimits& limits, const GateColumns& columns,
+                      GateMasks& masks) const noexcept {
+  using Byte = xsimd::batch<std::uint8_t, Arch>;
+  using Signed = xsimd::batch<std::int8_t, Arch>;
+  using Time = xsimd::batch<std::int64_t, Arch>;
+  using Float = xsimd::batch<float, Arch>;
+  const Byte excluded(limits.excluded);
+  const Byte none(std::uint8_t{0});
+  for (std::size_t w = 0; w < GateMasks::kWords; ++w) {
+    const std::size_t at = w * 64;
+    const std::uint64_t present = test_64<Arch>(columns.marks + at, [&](const Byte& marks) {
+      return (marks & Byte(kMarkPresent)) != none;
+    });
+    std::uint64_t in_time = present;
+    std::uint64_t in_valence = present;
+    std::uint64_t important = present;
+    std::uint64_t maybe_stale = 0;
+    if (present != 0) {
+      if (limits.excluded != 0) {
+        in_time &= test_64<Arch>(columns.marks + at,
+                                 [&](const Byte& marks) { return (marks & excluded) == none; });
+      }
+      if (limits.min_timestamp != INT64_MIN || limits.max_timestamp != INT64_MAX) {
+        const Time low(limits.min_timestamp);
+        const Time high(limits.max_timestamp);
+        in_time &= test_64<Arch>(columns.timestamps + at, [&](const Time& times) {
+          return (times >= low) & (times <= high);
+        });
+      }
+      if (columns.valences != nullptr) {
+        const Signed low(limits.min_valence);
+        const Signed high(limits.max_valence);
+        in_valence &= test_64<Arch>(columns.valences + at, [&](const Signed& valences) {
+          return (valences >= low) & (valences <= high);
+        });
+      }
+      for (unsigned type = 0; limits.types != 15 && type < 4; ++type) {
+        if ((limits.types >> type & 1) != 0) continue;
+        const Byte refused(static_cast<std::uint8_t>(type << kMarkTypeShift));
+        important &= test_64<Arch>(columns.marks + at, [&](const Byte& marks) {
+          return (marks & Byte(std::uint8_t{3 << kMarkTypeShift})) != refused;
+        });
+      }
+      if (columns.importances != nullptr) {
+        const Float low(limits.min_importance);
+        important &= test_64<Arch>(columns.importances + at,
+                                   [&](const Float& values) { return values >= low; });
+      }
+      if (columns.stale) {
+        const Byte asked(std::uint8_t{kMarkSlight | kMarkPinned | kMarkResolved});
+        const Byte wanted(std::uint8_t{kMarkSlight | kMarkResolved});
+        const Time limit(limits.stale_timestamp);
+        maybe_stale = present & test_64<Arch>(columns.marks + at, [&](const Byte& marks) {
+                        return (marks & asked) == wanted;
+                      });
+        if (maybe_stale != 0) {
+          maybe_stale &= test_64<Arch>(columns.timestamps + at,
+                                       [&](const Time& times) { return times <= limit; });
+        }
+      }
+    }
+    masks.present[w] = present;
+    masks.in_time[w] = in_time;
+    masks.in_valence[w] = in_valence;
+    masks.important[w] = important;
+    masks.maybe_stale[w] = maybe_stale;
+  }
+}
+
+}  // namespace spector::kernels

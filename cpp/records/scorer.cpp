@@ -1,0 +1,796 @@
+#include "records/scorer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "kernels/dispatch.hpp"
+#include "records/header_check.hpp"
+
+namespace spector {
+namespace {
+
+using View = RecordStore::View;
+using Slots = ScoringOptions::Slots;
+
+constexpr std::size_t kBlock = kernels::kGateBlock;
+// A block of any column lies in one page.
+static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kPage % kBlock == 0 &&
+              CowArray<std::uint8_t>::kPage % kBlock == 0);
+// A block with so many candidates is looked at as a whole.
+constexpr std::size_t kDense = 24;
+constexpr std::size_t kBlocksAhead = 2;
+constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
+
+void refuse(const char* name, const char* allowed, double value) {
+  throw std::invalid_argument(std::string(name) + " must be " + allowed + ", not " +
+                              std::to_string(value));
+}
+
+void check_slots(const char* name, Slots slots) {
+  if (std::adjacent_find(slots.begin(), slots.end(), std::greater_equal<>()) != slots.end()) {
+    throw std::invalid_argument(std::string(name) + " must ascend and hold each slot once");
+  }
+}
+
+void check(const ScoringOptions& options) {
+  if (!is_time(options.now)) {
+    throw std::invalid_argument("now must be in the years 1 to 9999, not " +
+                                std::to_string(options.now));
+  }
+  if (options.allow) check_slots("allow", *options.allow);
+  for (const Slots tag : options.tags) check_slots("the slots of a tag", tag);
+  if (options.hyperfocus) check_slots("hyperfocus", *options.hyperfocus);
+  if (!(options.boost >= 1 && options.boost <= 10)) refuse("boost", "in [1, 10]", options.boost);
+  if (!(options.min_importance >= 0 && options.min_importance <= 10)) {
+    refuse("min_importance", "in [0, 10]", options.min_importance);
+  }
+  if (!(options.strictness > 0 && options.strictness <= 100)) {
+    refuse("strictness", "in (0, 100]", options.strictness);
+  }
+  if (!(options.alpha >= 0 && options.alpha <= 1e6F)) {
+    refuse("alpha", "in [0, 1e6]", options.alpha);
+  }
+  if (!(options.beta >= 0 && options.beta <= 1e6F)) refuse("beta", "in [0, 1e6]", options.beta);
+  if (!(options.alpha + options.beta > 0)) refuse("alpha + beta", "above 0", 0);
+  if (options.lateral_distance &&
+      !(*options.lateral_distance >= 0 && *options.lateral_distance <= 1e6F)) {
+    refuse("lateral_distance", "in [0, 1e6]", *options.lateral_distance);
+  }
+}
+
+bool contains(Slots slots, std::uint32_t slot) noexcept {
+  return std::binary_search(slots.begin(), slots.end(), slot);
+}
+
+// Where `slot` is or would be, looked for from `at` on: near by costs little.
+std::size_t advance(Slots slots, std::size_t at, std::uint32_t slot) noexcept {
+  std::size_t step = 1;
+  while (at + step < slots.size() && slots[at + step] < slot) step *= 2;
+  const auto first = slots.begin() + static_cast<std::ptrdiff_t>(at + step / 2);
+  const auto last =
+      slots.begin() + static_cast<std::ptrdiff_t>(std::min(at + step + 1, slots.size()));
+  return static_cast<std::size_t>(std::lower_bound(first, last, slot) - slots.begin());
+}
+
+// What phase 2 leaves, and how many query tags each slot has.
+class Candidates {
+ public:
+  explicit Candidates(const ScoringOptions& options) : n_tags_(options.tags.size()) {
+    std::vector<Slots> sets;
+    if (options.allow) sets.push_back(*options.allow);
+    if (options.hyperfocus) sets.push_back(*options.hyperfocus);
+    if (!options.tags.empty() && options.any_tag) {
+      unite(options.tags);
+    } else {
+      sets.insert(sets.end(), options.tags.begin(), options.tags.end());
+    }
+    all_ = sets.empty() && options.tags.empty();
+    std::sort(sets.begin(), sets.end(), [](Slots a, Slots b) { return a.size() < b.size(); });
+    if (options.tags.empty() || !options.any_tag) {
+      if (sets.empty()) return;
+      slots_ = sets.front();
+      sets.erase(sets.begin());
+    }
+    for (const Slots set : sets) intersect(set);
+  }
+  Candidates(const Candidates&) = delete;
+  Candidates& operator=(const Candidates&) = delete;
+  Candidates(Candidates&&) = delete;
+  Candidates& operator=(Candidates&&) = delete;
+  ~Candidates() = default;
+
+  // No list was given: every record is one.
+  [[nodiscard]] bool all() const noexcept { return all_; }
+  [[nodiscard]] Slots slots() const noexcept { return slots_; }
+  // TAG-4.
+  [[nodiscard]] float overlap(std::size_t i) const noexcept {
+    if (matches_.empty()) return 1;
+    return static_cast<float>(matches_[i]) / static_cast<float>(n_tags_);
+  }
+
+ private:
+  void unite(std::span<const Slots> tags) {
+    std::vector<std::uint32_t> slots;
+    std::vector<std::uint32_t> matches;
+    for (const Slots tag : tags) {
+      slots.clear();
+      matches.clear();
+      std::size_t i = 0;
+      for (const std::uint32_t slot : tag) {
+        for (; i < own_.size() && own_[i] < slot; ++i) {
+          slots.push_back(own_[i]);
+          matches.push_back(matches_[i]);
+        }
+        const bool there = i < own_.size() && own_[i] == slot;
+        slots.push_back(slot);
+        matches.push_back(there ? matches_[i] + 1 : 1);
+        if (there) ++i;
+      }
+      for (; i < own_.size(); ++i) {
+        slots.push_back(own_[i]);
+        matches.push_back(matches_[i]);
+      }
+      own_.swap(slots);
+      matches_.swap(matches);
+    }
+    slots_ = own_;
+  }
+
+  void intersect(Slots set) {
+    const Slots before = slots_;
+    std::vector<std::uint32_t> kept;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < before.size() && at < set.size(); ++i) {
+      at = advance(set, at, before[i]);
+      if (at == set.size() || set[at] != before[i]) continue;
+      if (!matches_.empty()) matches_[kept.size()] = matches_[i];
+      kept.push_back(before[i]);
+    }
+    if (!matches_.empty()) matches_.resize(kept.size());
+    own_ = std::move(kept);
+    slots_ = own_;
+  }
+
+  std::size_t n_tags_;
+  bool all_ = false;
+  Slots slots_;
+  std::vector<std::uint32_t> own_;
+  std::vector<std::uint32_t> matches_;  // with any_tag
+};
+
+// Phases 1, 3 and 4.
+class HeaderGate {
+ public:
+  HeaderGate(const View& view, const ScoringOptions& options, bool staleness)
+      : view_(view),
+        limits_{options.min_timestamp,
+                options.max_timestamp,
+                options.now - kBucketEnds.back(),
+                options.min_importance,
+                options.min_valence,
+                options.max_valence,
+                options.types,
+                options.include_contradictions ? std::uint8_t{0} : kernels::kMarkContradicted},
+        times_(options.min_timestamp != std::numeric_limits<std::int64_t>::min() ||
+               options.max_timestamp != std::numeric_limits<std::int64_t>::max()),
+        valences_(options.min_valence != -128 || options.max_valence != 127),
+        importances_(options.min_importance > 0),
+        // SCO-12: the bucket of what has the focus is 0.
+        stale_(staleness && options.staleness && !options.hyperfocus) {}
+
+  // Those that are looked at, from `base` on.
+  [[nodiscard]] kernels::GateColumns columns(std::size_t base) const noexcept {
+    return {&view_.marks[base], &view_.timestamps[base],
+            valences_ ? &view_.valences[base] : nullptr,
+            importances_ ? &view_.importances[base] : nullptr, stale_};
+  }
+
+  // Bits of what passes among `wanted` in the block that begins at `base`.
+  using Words = std::array<std::uint64_t, kernels::GateMasks::kWords>;
+  [[nodiscard]] Words pass_block(std::size_t base, const Words& wanted,
+                                 PhaseCounts& counts) const noexcept {
+    kernels::GateMasks masks;
+    kernels::active().gate(limits_, columns(base), masks);
+    Words words{};
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      std::uint64_t word = wanted[w] & masks.present[w];
+      counts.candidates += count(word);
+      word &= masks.in_time[w];
+      counts.in_time += count(word);
+      word &= masks.in_valence[w];
+      counts.in_valence += count(word);
+      word &= masks.important[w];
+      for (std::uint64_t rest = word & masks.maybe_stale[w]; rest != 0; rest &= rest - 1) {
+        const auto bit = static_cast<std::size_t>(__builtin_ctzll(rest));
+        if (is_stale(base + w * 64 + bit)) word &= ~(std::uint64_t{1} << bit);
+      }
+      counts.important += count(word);
+      words[w] = word;
+    }
+    return words;
+  }
+
+  // The same for one slot below the view's end, with its block's columns.
+  [[nodiscard]] bool pass(const kernels::GateColumns& block, std::size_t base, std::size_t slot,
+                          PhaseCounts& counts) const noexcept {
+    const std::size_t i = slot - base;
+    const std::uint8_t marks = block.marks[i];
+    if (marks == 0) return false;
+    ++counts.candidates;
+    if ((marks & limits_.excluded) != 0) return false;
+    if (times_ && (block.timestamps[i] < limits_.min_timestamp ||
+                   block.timestamps[i] > limits_.max_timestamp)) {
+      return false;
+    }
+    ++counts.in_time;
+    if (valences_ &&
+        (block.valences[i] < limits_.min_valence || block.valences[i] > limits_.max_valence)) {
+      return false;
+    }
+    ++counts.in_valence;
+    if ((limits_.types >> (marks >> kernels::kMarkTypeShift & 3) & 1) == 0) return false;
+    if (importances_ && block.importances[i] < limits_.min_importance) return false;
+    constexpr unsigned kAsked =
+        kernels::kMarkSlight | kernels::kMarkPinned | kernels::kMarkResolved;
+    if (stale_ && (marks & kAsked) == (kernels::kMarkSlight | kernels::kMarkResolved) &&
+        block.timestamps[i] <= limits_.stale_timestamp && is_stale(slot)) {
+      return false;
+    }
+    ++counts.important;
+    return true;
+  }
+
+  // Asks for what a sweep looks at in a block: pages are where they are, and a sweep goes from one
+  // to the next faster than the processor can foresee.
+  void prefetch_block(std::size_t base) const noexcept {
+    ask(&view_.marks[base], kBlock);
+    if (times_) ask(&view_.timestamps[base], kBlock * sizeof(std::int64_t));
+    if (valences_) ask(&view_.valences[base], kBlock);
+    if (importances_) ask(&view_.importances[base], kBlock * sizeof(float));
+    constexpr std::size_t kPage = CowArray<RecordStore::Place>::kPage;
+    for (std::size_t i = 0; i < kBlock && base + i < view_.slots(); i += kPage) {
+      ask(&view_.places[base + i], kPage * sizeof(RecordStore::Place));
+    }
+  }
+
+  void prefetch(std::size_t slot) const noexcept {
+    view_.marks.prefetch(slot);
+    if (times_) view_.timestamps.prefetch(slot);
+    if (importances_) view_.importances.prefetch(slot);
+    view_.places.prefetch(slot);
+  }
+
+ private:
+  static void ask(const void* from, std::size_t bytes) noexcept {
+    const auto* at = static_cast<const char*>(from);
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+  }
+
+  static std::uint64_t count(std::uint64_t word) noexcept {
+    return static_cast<std::uint64_t>(__builtin_popcountll(word));
+  }
+
+  // Of a record that is old, slight, resolved and not pinned: the rest of SCO-4.
+  [[nodiscard]] bool is_stale(std::size_t slot) const noexcept {
+    return reconsolidated(kBuckets - 1, view_.explicit_recalls[slot],
+                          view_.passive_recalls[slot]) == kBuckets - 1;
+  }
+
+  const View& view_;
+  kernels::GateLimits limits_;
+  bool times_;
+  bool valences_;
+  bool importances_;
+  bool stale_;
+};
+
+// Phase 6.
+class Weights {
+ public:
+  Weights(const View& view, const ScoringOptions& options)
+      : view_(view),
+        multipliers_(options.decay.multipliers()),
+        now_(options.now),
+        alpha_(options.alpha / (options.alpha + options.beta)),
+        beta_(options.beta / (options.alpha + options.beta)),
+        additive_(options.additive),
+        tags_(!options.tags.empty()),
+        boost_(options.hyperfocus ? options.boost : 1),
+        focused_(options.hyperfocus.has_value()),
+        query_valence_(options.query_valence) {}
+
+  // What of a record's header weighs.
+  struct Weight {
+    float decay;
+    float importance;  // I * d
+    float value;       // I * d * s
+  };
+  [[nodiscard]] Weight of(std::uint32_t slot, bool focused) const noexcept {
+    const std::uint8_t marks = view_.marks[slot];
+    unsigned bucket = 0;
+    if (!focused && (marks & kernels::kMarkPinned) == 0 && (marks & kernels::kMarkResolved) != 0) {
+      bucket = reconsolidated(decay_bucket(now_ - view_.timestamps[slot]),
+                              view_.explicit_recalls[slot], view_.passive_recalls[slot]);
+    }
+    Weight weight{};
+    weight.decay = std::min(1.0F, multipliers_[bucket] * arousal_factor(view_.arousals[slot]));
+    weight.importance = view_.importances[slot] / 10 * weight.decay;
+    weight.value = weight.importance * strength_factor(view_.strengths[slot]);
+    return weight;
+  }
+  // The most that it can be: without decay.
+  [[nodiscard]] Weight most(std::uint32_t slot) const noexcept {
+    const float importance = view_.importances[slot] / 10;
+    return {1, importance, importance * strength_factor(view_.strengths[slot])};
+  }
+  [[nodiscard]] float factor(const Weight& weight) const noexcept {
+    return alpha_ + beta_ * weight.value;
+  }
+  // Of a record that the scan has found.
+  [[nodiscard]] Weight of(std::uint32_t slot) const noexcept { return of(slot, focused_); }
+
+  // Does not fall with the similarity.
+  [[nodiscard]] float score(std::uint32_t slot, float similarity, float overlap,
+                            const Weight& weight) const noexcept {
+    float score =
+        additive_ ? alpha_ * similarity + beta_ * weight.value : similarity * factor(weight);
+    if (tags_) score *= 1 + 0.3F * overlap;
+    score *= boost_;
+    if (query_valence_) {
+      const int difference = *query_valence_ - view_.valences[slot];
+      score *= 1 - static_cast<float>(std::abs(difference)) / 255;
+    }
+    return score;
+  }
+
+  // A similarity that is needed for `score`, whatever the record is.
+  [[nodiscard]] double least_similarity(double score) const noexcept {
+    const double most = std::pow(5.0, 0.3) * 1.0001;  // value
+    const double base = score / (boost_ * (tags_ ? 1.3001 : 1.0));
+    if (!additive_) return base / (alpha_ + beta_ * most);
+    return alpha_ > 0 ? (base - beta_ * most) / alpha_ : 0;
+  }
+
+ private:
+  const View& view_;
+  std::array<float, kBuckets> multipliers_;
+  std::int64_t now_;
+  float alpha_;
+  float beta_;
+  bool additive_;
+  bool tags_;
+  float boost_;
+  bool focused_;
+  std::optional<std::int8_t> query_valence_;
+};
+
+bool better(const Scored& a, const Scored& b) noexcept {
+  return a.score > b.score || (a.score == b.score && a.slot < b.slot);
+}
+
+// The best k of what is offered (SCO-7).
+class Top {
+ public:
+  explicit Top(std::size_t k) : k_(k) {}
+
+  [[nodiscard]] bool full() const noexcept { return heap_.size() == k_; }
+  // Of a full one.
+  [[nodiscard]] float least() const noexcept { return heap_.front().score; }
+  [[nodiscard]] bool takes(float score, std::uint32_t slot) const noexcept {
+    return !full() || score > heap_.front().score ||
+           (score == heap_.front().score && slot < heap_.front().slot);
+  }
+  void offer(const Scored& scored) {
+    if (!takes(scored.score, scored.slot)) return;
+    if (full()) {
+      std::pop_heap(heap_.begin(), heap_.end(), better);
+      heap_.back() = scored;
+    } else {
+      heap_.push_back(scored);
+    }
+    std::push_heap(heap_.begin(), heap_.end(), better);
+  }
+  [[nodiscard]] std::vector<Scored> take() {
+    std::sort_heap(heap_.begin(), heap_.end(), better);
+    return std::move(heap_);
+  }
+
+ private:
+  std::size_t k_;
+  std::vector<Scored> heap_;  // the worst in front
+};
+
+// A query in the forms that the kernels take.
+class Query {
+ public:
+  Query(const VectorSettings& settings, std::span<const float> vector, bool dot)
+      : dot_(dot), size_(settings.row_size()), values_(settings.row_size() / 16) {
+    prepare_vector(settings, vector, values(), "query");
+    double square = 0;
+    for (const float value : values()) square += static_cast<double>(value) * value;
+    bounds_.query_square = static_cast<float>(square);
+    bounds_.dot = dot;
+    // Rounding of all sums and products on the way, of which each errs by at most 2^-24.
+    const auto terms = static_cast<float>(size_ / kernels::kSumLanes);
+    bounds_.slack = (3 * terms + 64) * 0x1p-24F;
+    if (settings.storage == VectorStorage::kF32) return;
+    codes_.resize(size_);
+    scale_ = quantise(values(), codes_);
+    double lost = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const double rest = values()[i] - static_cast<double>(scale_) * codes_[i];
+      lost += rest * rest;
+    }
+    // A product with a row errs by at most the length of what was lost times the row's.
+    bounds_.margin = static_cast<float>(std::sqrt(lost) * (1 + 1e-6));
+  }
+
+  [[nodiscard]] std::span<float> values() noexcept { return {values_.front().data(), size_}; }
+  [[nodiscard]] std::span<const float> values() const noexcept {
+    return {values_.front().data(), size_};
+  }
+  [[nodiscard]] std::span<const std::int8_t> codes() const noexcept { return codes_; }
+  [[nodiscard]] float scale() const noexcept { return scale_; }
+  [[nodiscard]] const kernels::DistanceBounds& bounds() const noexcept { return bounds_; }
+
+  [[nodiscard]] static float distance_of_dot(float dot) noexcept {
+    return dot >= 0 ? 1 / (1 + dot) : 1 - dot;
+  }
+  // The exact distance of a row of floats.
+  [[nodiscard]] float distance(const float* row) const noexcept {
+    const float* const query = values_.front().data();
+    if (dot_) {
+      float dot = 0;
+      kernels::active().dot_f32(query, &row, 1, size_, &dot);
+      return distance_of_dot(dot);
+    }
+    return std::sqrt(kernels::active().squared_l2(query, row, size_));
+  }
+
+ private:
+  struct alignas(64) Lanes : std::array<float, 16> {};
+
+  bool dot_;
+  std::size_t size_;
+  std::vector<Lanes> values_;
+  std::vector<std::int8_t> codes_;
+  float scale_ = 0;
+  kernels::DistanceBounds bounds_{};
+};
+
+enum class Rank : std::uint8_t { kSimilarity, kScore };
+
+class Scan {
+ public:
+  Scan(const View& view, std::span<const float> query, const ScoringOptions& options, std::size_t k,
+       Rank rank, bool dot)
+      : view_(view),
+        chunks_(view.chunks.data()),
+        row_bits_(view.row_bits),
+        row_mask_((std::size_t{1} << view.row_bits) - 1),
+        row_bytes_(view.row_bytes),
+        options_(options),
+        rank_(rank),
+        query_(view.settings, query, dot),
+        gate_(view, options, true),
+        weights_(view, options),
+        top_(std::min(k, view.n_vectors)),
+        lateral_(options.lateral_distance
+                     ? std::min(std::max<std::size_t>(1, k / 3), view.n_vectors)
+                     : 0),
+        decoded_(view.settings.storage == VectorStorage::kI8 ? view.settings.row_size() : 0) {
+    batch_.overlaps.fill(1);  // without query tags (TAG-4)
+  }
+
+  Answer run() {
+    if (view_.n_vectors > 0) {
+      const Candidates candidates(options_);
+      if (candidates.all()) {
+        sweep();
+      } else {
+        look_at(candidates);
+      }
+      measure();
+    }
+    Answer answer{top_.take(), lateral_.take(), counts_};
+    for (Scored& hit : answer.hits) hit.decay = weights_.of(hit.slot).decay;
+    for (Scored& hit : answer.lateral) hit.decay = weights_.of(hit.slot).decay;
+    return answer;
+  }
+
+ private:
+  using Words = HeaderGate::Words;
+
+  void sweep() {
+    constexpr Words kAll{~std::uint64_t{0}, ~std::uint64_t{0}, ~std::uint64_t{0},
+                         ~std::uint64_t{0}};
+    for (std::size_t base = 0; base < view_.slots(); base += kBlock) {
+      if (base + kBlocksAhead * kBlock < view_.slots()) {
+        gate_.prefetch_block(base + kBlocksAhead * kBlock);
+      }
+      const Words words = gate_.pass_block(base, kAll, counts_);
+      for (std::size_t w = 0; w < words.size(); ++w) {
+        if (words[w] != 0) survive(base + w * 64, words[w]);
+      }
+    }
+  }
+
+  void look_at(const Candidates& candidates) {
+    Slots slots = candidates.slots();
+    const auto end = std::lower_bound(slots.begin(), slots.end(), view_.slots());
+    slots = slots.first(static_cast<std::size_t>(end - slots.begin()));
+    for (std::size_t i = 0; i < slots.size();) {
+      const std::size_t base = slots[i] / kBlock * kBlock;
+      std::size_t n = 1;
+      while (i + n < slots.size() && slots[i + n] < base + kBlock) ++n;
+      if (n >= kDense) {
+        Words wanted{};
+        for (std::size_t j = i; j < i + n; ++j) set(wanted, slots[j] - base);
+        const Words words = gate_.pass_block(base, wanted, counts_);
+        for (std::size_t j = i; j < i + n; ++j) {
+          if (has(words, slots[j] - base)) survive(slots[j], candidates.overlap(j));
+        }
+      } else {
+        const kernels::GateColumns columns = gate_.columns(base);
+        for (std::size_t j = i; j < i + n; ++j) {
+          if (j + kAhead < slots.size()) gate_.prefetch(slots[j + kAhead]);
+          if (gate_.pass(columns, base, slots[j], counts_)) {
+            survive(slots[j], candidates.overlap(j));
+          }
+        }
+      }
+      i += n;
+    }
+  }
+
+  static void set(Words& words, std::size_t i) noexcept {
+    words[i / 64] |= std::uint64_t{1} << i % 64;
+  }
+  static bool has(const Words& words, std::size_t i) noexcept {
+    return (words[i / 64] >> i % 64 & 1) != 0;
+  }
+
+  // Phases 1 to 4 are behind the record.
+  void survive(std::size_t slot, float overlap) {
+    const RecordStore::Place& place = view_.places[slot];
+    if (place.row_after == 0) return;
+    batch_.overlaps[n_] = overlap;
+    put(n_++, static_cast<std::uint32_t>(slot), place);
+    if (n_ == kBlock) measure();
+  }
+  // Of the 64 from `first` on those in `word`.
+  void survive(std::size_t first, std::uint64_t word) {
+    static_assert(CowArray<RecordStore::Place>::kPage % 64 == 0);
+    const RecordStore::Place* const places = &view_.places[first];
+    if (n_ + 64 > kBlock) measure();
+    std::size_t n = n_;
+    for (; word != 0; word &= word - 1) {
+      const auto bit = static_cast<std::size_t>(__builtin_ctzll(word));
+      put(n, static_cast<std::uint32_t>(first + bit), places[bit]);
+      n += places[bit].row_after != 0 ? 1 : 0;
+    }
+    n_ = n;
+  }
+  // Of a record without a vector the row is never looked at: the next record takes its place.
+  void put(std::size_t i, std::uint32_t slot, const RecordStore::Place& place) noexcept {
+    const std::uint32_t row = place.row_after - 1;
+    batch_.slots[i] = slot;
+    if (place.row_after != 0) {
+      batch_.rows[i] = chunks_[row >> row_bits_] + (row & row_mask_) * row_bytes_;
+    }
+    batch_.scales[i] = place.scale;
+    batch_.squares[i] = place.square;
+  }
+
+  // Phase 5 of the batch.
+  void measure() {
+    const std::size_t n = std::exchange(n_, 0);
+    counts_.vectors += n;
+    const kernels::Table& kernels = kernels::active();
+    const std::size_t size = view_.settings.row_size();
+    if (view_.settings.storage == VectorStorage::kI8) {
+      kernels.dot_i8(query_.codes().data(),
+                     reinterpret_cast<const std::int8_t* const*>(batch_.rows.data()), n, size,
+                     batch_.products.data());
+      for (std::size_t i = 0; i < kBlock; ++i) {
+        batch_.dots[i] =
+            static_cast<float>(batch_.products[i]) * (query_.scale() * batch_.scales[i]);
+      }
+    } else {
+      kernels.dot_f32(query_.values().data(),
+                      reinterpret_cast<const float* const*>(batch_.rows.data()), n, size,
+                      batch_.dots.data());
+    }
+    kernels.least_distances(query_.bounds(), batch_.dots.data(), batch_.squares.data(), kBlock,
+                            batch_.distances.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      if (options_.lateral_distance && batch_.overlaps[i] >= 0.5F) {
+        weigh_both(i, *options_.lateral_distance);
+      } else if (batch_.distances[i] <= limit_) {
+        weigh(i);
+      }
+    }
+  }
+
+  [[nodiscard]] float similarity(float distance) const noexcept {
+    return 1 / (1 + options_.strictness * distance);
+  }
+  [[nodiscard]] float score(std::size_t i, float similarity,
+                            const Weights::Weight& weight) const noexcept {
+    return rank_ == Rank::kSimilarity
+               ? similarity
+               : weights_.score(batch_.slots[i], similarity, batch_.overlaps[i], weight);
+  }
+  void weigh(std::size_t i) {
+    const std::uint32_t slot = batch_.slots[i];
+    const float similarity = this->similarity(batch_.distances[i]);
+    Weights::Weight weight{};
+    if (rank_ == Rank::kScore) {
+      if (!top_.takes(score(i, similarity, weights_.most(slot)), slot)) return;
+      weight = weights_.of(slot);
+    }
+    if (top_.takes(score(i, similarity, weight), slot)) offer(i, exact(i), weight);
+  }
+
+  // A record that may be lateral (SCO-15).
+  void weigh_both(std::size_t i, float threshold) {
+    const std::uint32_t slot = batch_.slots[i];
+    const float least = batch_.distances[i];
+    const float most = most_distance(i);
+    const Weights::Weight weight = weights_.of(slot);
+    const bool enters = least <= threshold && top_.takes(score(i, similarity(least), weight), slot);
+    const auto lateral = [&](float distance) {
+      return distance / (1 + distance) * batch_.overlaps[i] * weight.importance;
+    };
+    const bool enters_lateral =
+        most > threshold && lateral_.takes(lateral(most) * (1 + 1e-5F), slot);
+    if (!enters && !enters_lateral) return;
+    const float distance = exact(i);
+    if (distance > threshold) {
+      lateral_.offer({slot, lateral(distance), similarity(distance), distance, 0});
+    } else {
+      offer(i, distance, weight);
+    }
+  }
+
+  void offer(std::size_t i, float distance, const Weights::Weight& weight) {
+    const float similarity = this->similarity(distance);
+    top_.offer({batch_.slots[i], score(i, similarity, weight), similarity, distance, 0});
+    if (!top_.full()) return;
+    // Beyond this distance no record enters; a little more for the rounding of scores.
+    const double least = top_.least() * (1 - 1e-5);
+    const double needed = rank_ == Rank::kSimilarity ? least : weights_.least_similarity(least);
+    if (needed > 0) {
+      limit_ = static_cast<float>((1 / needed - 1) / options_.strictness * (1 + 1e-6));
+    }
+  }
+
+  [[nodiscard]] float exact(std::size_t i) {
+    ++counts_.exact;
+    if (view_.settings.storage == VectorStorage::kF32) {
+      return query_.distance(reinterpret_cast<const float*>(batch_.rows[i]));
+    }
+    const auto* codes = reinterpret_cast<const std::int8_t*>(batch_.rows[i]);
+    for (std::size_t j = 0; j < decoded_.size(); ++j) {
+      decoded_[j] = static_cast<float>(codes[j]) * batch_.scales[i];
+    }
+    return query_.distance(decoded_.data());
+  }
+
+  // The other end of what `least_distances` gives.
+  [[nodiscard]] float most_distance(std::size_t i) const noexcept {
+    const kernels::DistanceBounds& bounds = query_.bounds();
+    const float sum = bounds.query_square + batch_.squares[i];
+    const float dot = batch_.dots[i] - bounds.margin * std::sqrt(batch_.squares[i]);
+    if (bounds.dot) return Query::distance_of_dot(dot - bounds.slack * sum) * (1 + 1e-6F);
+    return std::sqrt(std::max(0.0F, sum + bounds.slack * sum - 2 * dot)) * (1 + 1e-6F);
+  }
+
+  // Survivors whose vectors are next.
+  struct Batch {
+    std::array<std::uint32_t, kBlock> slots{};
+    std::array<const std::byte*, kBlock> rows{};
+    std::array<float, kBlock> scales{};
+    std::array<float, kBlock> squares{};
+    std::array<float, kBlock> overlaps{};
+    std::array<std::int32_t, kBlock> products{};
+    std::array<float, kBlock> dots{};
+    std::array<float, kBlock> distances{};  // the least they may be
+  };
+
+  const View& view_;
+  const std::byte* const* chunks_;
+  unsigned row_bits_;
+  std::size_t row_mask_;
+  std::size_t row_bytes_;
+  const ScoringOptions& options_;
+  Rank rank_;
+  Query query_;
+  HeaderGate gate_;
+  Weights weights_;
+  Top top_;
+  Top lateral_;
+  std::vector<float> decoded_;
+  PhaseCounts counts_;
+  Batch batch_;
+  std::size_t n_ = 0;
+  float limit_ = std::numeric_limits<float>::infinity();
+};
+
+Answer scan(const View& view, std::span<const float> query, const ScoringOptions& options,
+            std::size_t k, Rank rank, bool dot) {
+  check(options);
+  if (k < 1) throw std::invalid_argument("k must be at least 1, not 0");
+  if (view.settings.dimensions == 0) {
+    throw std::invalid_argument("query: the records have no vectors (0 dimensions)");
+  }
+  return Scan(view, query, options, k, rank, dot).run();
+}
+
+}  // namespace
+
+Answer similar(const View& view, std::span<const float> query, const ScoringOptions& options,
+               std::size_t k) {
+  return scan(view, query, options, k, Rank::kSimilarity,
+              view.settings.similarity == Similarity::kDot);
+}
+
+Answer search(const View& view, std::span<const float> query, const ScoringOptions& options,
+              std::size_t k) {
+  return scan(view, query, options, k, Rank::kScore, view.settings.similarity == Similarity::kDot);
+}
+
+std::vector<Factor> factors(const View& view, std::span<const std::uint32_t> slots,
+                            const ScoringOptions& options) {
+  check(options);
+  const Weights weights(view, options);
+  std::vector<Factor> found;
+  found.reserve(slots.size());
+  for (const std::uint32_t slot : slots) {
+    view.check(slot);
+    const bool focused = options.hyperfocus && contains(*options.hyperfocus, slot);
+    const Weights::Weight weight = weights.of(slot, focused);
+    found.push_back({weights.factor(weight), weight.decay});
+  }
+  return found;
+}
+
+std::vector<std::uint8_t> passes(const View& view, std::span<const std::uint32_t> slots,
+                                 const ScoringOptions& options) {
+  check(options);
+  const HeaderGate gate(view, options, false);
+  PhaseCounts counts;
+  std::vector<std::uint8_t> passed(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::uint32_t slot = slots[i];
+    if (!view.contains(slot)) continue;
+    if (options.allow && !contains(*options.allow, slot)) continue;
+    if (options.hyperfocus && !contains(*options.hyperfocus, slot)) continue;
+    const auto has_tag = [slot](Slots tag) { return contains(tag, slot); };
+    const std::vector<Slots>& tags = options.tags;
+    const bool tagged = options.any_tag ? std::any_of(tags.begin(), tags.end(), has_tag)
+                                        : std::all_of(tags.begin(), tags.end(), has_tag);
+    if (!tags.empty() && !tagged) continue;
+    const std::size_t base = slot / kBlock * kBlock;
+    if (gate.pass(gate.columns(base), base, slot, counts)) passed[i] = 1;
+  }
+  return passed;
+}
+
+std::optional<Nearest> nearest(const View& view, std::span<const float> vector,
+                               std::uint8_t types) {
+  ScoringOptions options;
+  options.include_contradictions = true;
+  options.staleness = false;
+  options.types = types;
+  const Answer answer = scan(view, vector, options, 1, Rank::kSimilarity, false);
+  if (answer.hits.empty()) return {};
+  return Nearest{answer.hits[0].slot, answer.hits[0].distance};
+}
+
+}  // namespace spector
