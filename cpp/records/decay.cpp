@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace spector {
 namespace {
@@ -22,8 +23,7 @@ constexpr std::array<Octave, 65> kOctaves = [] {
     // Ages that are `width` bits wide begin with this one.
     const std::uint64_t first = width == 0 ? 0 : std::uint64_t{1} << (width - 1);
     unsigned before = 0;
-    while (before < kBucketEnds.size() &&
-           static_cast<std::uint64_t>(kBucketEnds[before]) <= first) {
+    while (before < kBucketEnds.size() && std::cmp_less_equal(kBucketEnds[before], first)) {
       ++before;
     }
     octaves[width] = {before < kBucketEnds.size() ? kBucketEnds[before] : INT64_MAX,

@@ -12,9 +12,9 @@ inline constexpr std::size_t kBuckets = 12;
 inline constexpr std::array<std::int64_t, kBuckets - 1> kBucketEnds = [] {
   constexpr std::int64_t kHour = 3'600'000;
   constexpr std::int64_t kDay = 24 * kHour;
-  return std::array<std::int64_t, kBuckets - 1>{
-      kHour,     6 * kHour,  24 * kHour, 3 * kDay,       7 * kDay,      28 * kDay,
-      90 * kDay, 180 * kDay, 365 * kDay, 2 * 365 * kDay, 5 * 365 * kDay};
+  return std::array<std::int64_t, kBuckets - 1>{kHour,      6 * kHour,  24 * kHour, 3 * kDay,
+                                                7 * kDay,   28 * kDay,  90 * kDay,  180 * kDay,
+                                                365 * kDay, 730 * kDay, 1825 * kDay};
 }();
 
 // The bucket of an age in milliseconds; a timestamp in the future has age 0 (negative here).

@@ -416,8 +416,8 @@ class Query {
     bounds_.query_square = static_cast<float>(square);
     bounds_.dot = dot;
     // Rounding of all sums and products on the way, of which each errs by at most 2^-24.
-    const auto terms = static_cast<float>(size_ / kernels::kSumLanes);
-    bounds_.slack = (3 * terms + 64) * 0x1p-24F;
+    const std::size_t terms = size_ / kernels::kSumLanes;
+    bounds_.slack = static_cast<float>(3 * terms + 64) * 0x1p-24F;
     if (settings.storage == VectorStorage::kF32) return;
     codes_.resize(size_);
     scale_ = quantise(values(), codes_);
