@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace spector::bindings {
@@ -36,6 +38,15 @@ Array<T> to_array(std::span<const T> values) {
 template <class T>
 Array<T> to_array(const std::vector<T>& values) {
   return to_array(std::span<const T>(values));
+}
+// Keeps the vector's memory, for answers that may be large.
+template <class T>
+Array<T> adopt(std::vector<T> values) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  const pybind11::capsule owner(kept.get(),
+                                [](void* vector) { delete static_cast<std::vector<T>*>(vector); });
+  const std::vector<T>& held = *kept.release();
+  return Array<T>(static_cast<pybind11::ssize_t>(held.size()), held.data(), owner);
 }
 
 }  // namespace spector::bindings

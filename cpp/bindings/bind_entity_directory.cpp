@@ -311,7 +311,7 @@ void register_entity_directory(py::module_& module) {
              std::uint32_t max_hops, const Shared<HyperGraph>* hyper) {
             const auto start_span = span_of(starts);
             const TypeFilter filter = filter_of(types);
-            return to_array(read_both(directory, hyper, [&](const View& view, auto* edges) {
+            return adopt(read_both(directory, hyper, [&](const View& view, auto* edges) {
               return collect_memories(view, edges, start_span, filter, max_hops);
             }));
           },

@@ -3,22 +3,23 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 
 namespace spector {
 namespace {
 
 constexpr std::size_t kAhead = 12;  // memory is asked for so many items before it is used
 
-// A set of numbers in one bit each, with a bit for each 64 of them, so that emptying costs what was
-// put in and a look at one bit for each 4096.
+// A set of numbers in one bit each, with a byte for each cache line of bits, so that emptying costs
+// what was put in and a look at one byte for each 512.
 class BitSet {
  public:
   // Takes numbers below n.
   void reserve(std::size_t n) {
-    const std::size_t n_words = (n + 63) / 64;
-    if (n_words <= words_.size()) return;
-    used_.resize((n_words + 63) / 64);
-    words_.resize(n_words);
+    const std::size_t n_lines = (n + kLine * 8 - 1) / (kLine * 8) * 8;
+    if (n_lines <= used_.size()) return;
+    used_.resize(n_lines);
+    words_.resize(n_lines * kLine / 64);
   }
   // False if it was in.
   bool insert(std::uint32_t value) noexcept {
@@ -28,11 +29,11 @@ class BitSet {
   }
   void add(std::uint32_t value) noexcept {
     words_[value / 64] |= std::uint64_t{1} << (value % 64);
-    used_[value / 4096] |= std::uint64_t{1} << (value / 64 % 64);
+    used_[value / kLine] = 1;
   }
 
-  // Appends all to `out`, ascending, and empties the set.
-  void drain(std::vector<std::uint32_t>& out) {
+  // Appends all to `out`, ascending.
+  void copy_to(std::vector<std::uint32_t>& out) const {
     std::size_t n = 0;
     for_each_word([&](std::size_t, std::uint64_t word) {
       n += static_cast<std::size_t>(std::popcount(word));
@@ -46,26 +47,35 @@ class BitSet {
             static_cast<std::uint32_t>(at * 64 + static_cast<std::size_t>(std::countr_zero(word)));
       }
     });
-    clear();
   }
   void clear() noexcept {
     for_each_word([&](std::size_t at, std::uint64_t) { words_[at] = 0; });
     std::fill(used_.begin(), used_.end(), 0);
   }
+  void drain(std::vector<std::uint32_t>& out) {
+    copy_to(out);
+    clear();
+  }
 
  private:
+  static constexpr std::size_t kLine = 512;  // numbers
+
   template <class F>
   void for_each_word(const F& f) const {
-    for (std::size_t block = 0; block < used_.size(); ++block) {
-      for (std::uint64_t used = used_[block]; used != 0; used &= used - 1) {
-        const std::size_t at = block * 64 + static_cast<std::size_t>(std::countr_zero(used));
-        f(at, words_[at]);
+    for (std::size_t first = 0; first < used_.size(); first += 8) {
+      std::uint64_t used = 0;
+      std::memcpy(&used, &used_[first], 8);
+      for (; used != 0; used &= used - 1) {
+        const std::size_t line = first + static_cast<std::size_t>(std::countr_zero(used)) / 8;
+        for (std::size_t at = line * kLine / 64; at < (line + 1) * kLine / 64; ++at) {
+          f(at, words_[at]);
+        }
       }
     }
   }
 
   std::vector<std::uint64_t> words_;
-  std::vector<std::uint64_t> used_;  // a bit for each word that is not 0
+  std::vector<std::uint8_t> used_;  // 1 for each line of words that are not all 0; eights of them
 };
 
 void sort_unique(std::vector<std::uint32_t>& values) {
@@ -125,6 +135,14 @@ class Walk {
       begin = end;
       ends.push_back(reached.size());
     }
+  }
+
+  // The entities in the order of their nodes and, after compaction, their links; with them some
+  // that are merged, which have no links.
+  [[nodiscard]] std::span<const std::uint32_t> ascending() {
+    level_.clear();
+    entities_.copy_to(level_);
+    return level_;
   }
 
   std::vector<std::uint32_t> reached;
@@ -238,10 +256,9 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
                                             const TypeFilter& types, std::uint32_t max_hops) {
   auto& [walk, numbers] = scratch();
   walk.run(directory, hyper, starts, types, max_hops);
-  const std::span<const std::uint32_t> entities = walk.reached;
   std::vector<std::uint32_t> memories;
-  if (entities.size() == 1 && directory.node(entities[0]).adj_count <= kFew) {
-    for (const EntityDirectory::Link& link : directory.links(entities[0])) {
+  if (walk.reached.size() == 1 && directory.node(walk.reached[0]).adj_count <= kFew) {
+    for (const EntityDirectory::Link& link : directory.links(walk.reached[0])) {
       memories.push_back(link.memory);
     }
     std::sort(memories.begin(), memories.end());
@@ -249,6 +266,7 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
   }
   numbers.clear();
   numbers.reserve(directory.n_memories());
+  const std::span<const std::uint32_t> entities = walk.ascending();
   for (std::size_t i = 0; i < entities.size(); ++i) {
     if (i + 2 * kAhead < entities.size()) directory.prefetch_node(entities[i + 2 * kAhead]);
     if (i + kAhead < entities.size()) {
