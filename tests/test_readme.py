@@ -1,4 +1,4 @@
-"""The README's example gives the output that stands below it."""
+"""The README's examples give the output that stands below each."""
 
 import contextlib
 import io
@@ -10,14 +10,15 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_example_prints_what_the_readme_says(tmp_path, monkeypatch):
+def test_the_examples_print_what_the_readme_says(tmp_path, monkeypatch):
     blocks = re.findall(r"```(python|text)\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "text"]
+    assert [kind for kind, _ in blocks] == ["python", "text"] * 2
     monkeypatch.chdir(tmp_path)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(blocks[0][1], str(README), "exec"), {})
-    assert printed.getvalue() == blocks[1][1]
+    for (_, code), (_, output) in zip(blocks[::2], blocks[1::2], strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(README), "exec"), {})
+        assert printed.getvalue() == output
 
 
 def test_the_files_it_names_exist():
