@@ -182,3 +182,53 @@ def test_a_failed_export_leaves_the_old_file(tmp_path):
         tags().to_graphml(tmp_path / "nowhere" / "layer.graphml")
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_names_that_differ_stay_apart_in_graphml(tmp_path):
+    store = graph.TagCoActivation()
+    names = ["\x07", "\\u0007", "\\u005cu0007", "\\user", "c:\\u", "\ufffe", "\\ufffe"]
+    store.observe(names)
+    store.to_graphml(tmp_path / "tags")
+    read = networkx.read_graphml(tmp_path / "tags")
+    assert set(read) == {
+        "\\u0007",
+        "\\u005cu0007",
+        "\\u005cu005cu0007",
+        "\\user",
+        "c:\\u",
+        "\\ufffe",
+        "\\u005cufffe",
+    }
+    assert read.number_of_edges() == 21
+
+
+def test_a_store_of_ones_own_class_is_exported_as_what_it_is():
+    class Mine(graph.TagCoActivation):
+        pass
+
+    store = Mine()
+    store.observe(["a", "b"])
+    assert set(store.to_networkx()) == {"a", "b"}
+
+
+def test_an_edge_never_names_a_node_that_came_after_the_nodes():
+    """A writer may go on while a layer is read."""
+    directory = graph.EntityDirectory()
+    alice, alpha = directory.intern(["Alice", "Alpha"], "OTHER").tolist()
+    directory.add_relation(alice, alpha, "KNOWS")
+    exported = export.layer(directory)
+    nodes = [node for node, _ in exported.nodes]
+    directory.add_relation(alice, directory.intern("Late", "OTHER"), "KNOWS")
+    assert nodes == [alice, alpha]
+    assert [edge[:2] for edge in exported.edges] == [(alice, alpha)]
+
+    class Busy(graph.TagCoActivation):
+        def pairs(self):
+            self.observe(["a", "late"])
+            return super().pairs()
+
+    tags = Busy()
+    tags.observe(["a", "b"])
+    exported = export.layer(tags)
+    assert [tag for tag, _ in exported.nodes] == ["a", "b"]
+    assert [edge[:2] for edge in exported.edges] == [("a", "b")]

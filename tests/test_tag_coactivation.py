@@ -305,9 +305,9 @@ def test_bad_arguments_are_named_and_change_nothing():
         (lambda: store.observe(["c", " \t"]), ValueError, "tags"),
         (lambda: store.observe([f"t{i}" for i in range(1001)]), ValueError, "1000"),
         (lambda: store.observe_many([["c"], ["d", ""]]), ValueError, "memories"),
-        (lambda: store.observe_many([["c"], ["\ud800"]]), ValueError, "tag"),
+        (lambda: store.observe_many([["c"], ["\ud800"]]), ValueError, "memories"),
         (lambda: store.forget(["a", "c"]), ValueError, "tag 1"),
-        (lambda: store.update(["a", "b"], ["\ud800"]), ValueError, "tag"),
+        (lambda: store.update(["a", "b"], ["\ud800"]), ValueError, "after"),
         (lambda: store.update(["a", "c"], ["d"]), ValueError, "tag 1"),
         (lambda: store.observe_sequence(["a"], ["c"], math.nan), ValueError, "dt_ms"),
         (lambda: store.observe_sequence(["a"], ["c"], "1"), TypeError, "dt_ms"),
@@ -316,6 +316,9 @@ def test_bad_arguments_are_named_and_change_nothing():
         (lambda: store.predict("a", 1.0), TypeError, "n"),
         (lambda: store.co_activation("a", ""), ValueError, "b"),
         (lambda: store.n(None), TypeError, "tag"),
+        (lambda: store.n("\ud800"), ValueError, "tag"),
+        (lambda: store.co_activation("a", "é\udfff"), ValueError, "b"),
+        (lambda: store.predict("\ud800"), ValueError, "tag"),
     ]:
         with pytest.raises(error, match=word):
             call()

@@ -115,6 +115,8 @@ def tag(name: str, value: str) -> str:
     folded = fold(value)
     if not folded:
         raise ValueError(f"{name} must not be empty, got {kind(value)}")
+    if not folded.isascii() and any("\ud800" <= c <= "\udfff" for c in folded):
+        raise ValueError(f"{name} must be valid Unicode, but has a lone surrogate: {kind(value)}")
     return folded
 
 

@@ -28,8 +28,11 @@ Attributes = dict[str, int | float | str | bool]
 Id = int | str
 
 _INSTALL: Final = "to_networkx needs networkx: pip install networkx"
-# What XML 1.0 cannot hold in any way.
-_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# What XML 1.0 cannot hold in any way, and the backslash of a text that spells such a character, so
+# that two names never become one.
+_NOT_XML: Final = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]|\\(?=u[0-9a-f]{4})"
+)
 _XML_TYPES: Final = {int: "long", float: "double", str: "string", bool: "boolean"}
 
 
@@ -73,8 +76,9 @@ class Exportable:
     def to_graphml(self, path: str | os.PathLike[str], part: str | None = None) -> None:
         """Write the layer as GraphML, which Gephi, yEd, igraph and networkx read.
 
-        Characters that XML cannot hold are spelled out, as ``\\u0007``. `part` is as in
-        `to_networkx`; an existing file is replaced as a whole.
+        Characters that XML cannot hold are spelled out, as ``\\u0007``, and so is the backslash of
+        a text that reads like that. `part` is as in `to_networkx`; an existing file is replaced as
+        a whole.
         """
         _replace(path, layer(self, part), _write_graphml)
 
@@ -90,7 +94,8 @@ class Exportable:
 
 def layer(store: object, part: str | None = None) -> Layer:
     """What `store` exports: `TypeError` if it is no store, `ValueError` if it has no such part."""
-    parts = _PARTS.get(type(store).__name__)
+    names = (kind.__name__ for kind in type(store).__mro__)
+    parts = next((_PARTS[name] for name in names if name in _PARTS), None)
     if parts is None:
         raise TypeError(f"store must be one of {', '.join(_PARTS)}, not {type(store).__name__}")
     if part is None:
@@ -153,8 +158,11 @@ def _temporal(store: "TemporalChain") -> Layer:
 
 
 def _tag_pairs(store: "TagCoActivation") -> Layer:
-    nodes = ((tag, Attributes(memories=n)) for tag, n in store.tags())
-    edges = ((a, b, Attributes(count=n)) for a, b, n in store.pairs())
+    memories = dict(store.tags())
+    nodes = ((tag, Attributes(memories=n)) for tag, n in memories.items())
+    # Without those of tags that came after `tags`.
+    pairs = (pair for pair in store.pairs() if memories.keys() >= set(pair[:2]))
+    edges = ((a, b, Attributes(count=n)) for a, b, n in pairs)
     return Layer("tag pairs", False, False, {"memories": int}, {"count": int}, nodes, edges)
 
 
@@ -213,6 +221,7 @@ def _living(store: "EntityDirectory") -> list[int]:
 
 def _relations(store: "EntityDirectory") -> Layer:
     entities = _living(store)
+    known = set(entities)
 
     def nodes() -> Iterator[tuple[Id, Attributes]]:
         for entity in entities:
@@ -223,6 +232,8 @@ def _relations(store: "EntityDirectory") -> Layer:
             found = store.relations(entity)
             columns = (found.entities, found.types, found.weights, found.cycles, found.bridges)
             for other, type, weight, cycle, bridge in _rows(*columns):
+                if other not in known:  # it came after `entities`
+                    continue
                 about = {"type": type, "weight": weight, "last_cycle": cycle}
                 yield entity, other, about | {"bridge_score": bridge}
 
