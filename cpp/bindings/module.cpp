@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   spector::bindings::register_errors(module);
   spector::bindings::register_base(module);
   spector::bindings::register_lexical(module);
+  spector::bindings::register_signals(module);
   spector::bindings::register_hebbian(module);
   spector::bindings::register_hyper_graph(module);
   spector::bindings::register_temporal_chain(module);

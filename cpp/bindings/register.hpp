@@ -8,6 +8,7 @@ namespace spector::bindings {
 void register_errors(pybind11::module_& module);
 void register_base(pybind11::module_& module);
 void register_lexical(pybind11::module_& module);
+void register_signals(pybind11::module_& module);
 void register_hebbian(pybind11::module_& module);
 void register_hyper_graph(pybind11::module_& module);
 void register_temporal_chain(pybind11::module_& module);

@@ -1,0 +1,68 @@
+// The k best of many scored slots, best first, equal scores by lower slot (GEN-4).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <vector>
+
+namespace spector {
+
+struct ScoredSlot {
+  float score;
+  std::uint32_t slot;
+};
+
+// Keeps the best k of what is offered: a buffer that is cut to k when full, which also gives the
+// score that later ones must reach. Scores are above 0, so that their bits compare as they do.
+class TopK {
+ public:
+  explicit TopK(std::size_t k) : k_(k), limit_(k + std::max<std::size_t>(k, 16)) {}
+
+  // What scores below this cannot enter; an equal score can, by its slot.
+  [[nodiscard]] float threshold() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(lowest_ >> 32));
+  }
+
+  void offer(float score, std::uint32_t slot) {
+    const std::uint64_t key = key_of(score, slot);
+    if (key < lowest_) return;
+    keys_.push_back(key);
+    if (keys_.size() >= limit_) cut();
+  }
+
+  [[nodiscard]] std::vector<ScoredSlot> take() {
+    cut();
+    std::sort(keys_.begin(), keys_.end(), std::greater<>());
+    std::vector<ScoredSlot> best;
+    best.reserve(keys_.size());
+    for (const std::uint64_t key : keys_) {
+      best.push_back({std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32)),
+                      ~static_cast<std::uint32_t>(key)});
+    }
+    return best;
+  }
+
+ private:
+  static std::uint64_t key_of(float score, std::uint32_t slot) noexcept {
+    return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
+  }
+
+  void cut() {
+    if (keys_.size() < k_) return;
+    const auto last = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
+    std::nth_element(keys_.begin(), last, keys_.end(), std::greater<>());
+    lowest_ = std::max(lowest_, *last);
+    keys_.resize(k_);
+  }
+
+  std::size_t k_;
+  std::size_t limit_;
+  std::vector<std::uint64_t> keys_;
+  std::uint64_t lowest_ = key_of(std::numeric_limits<float>::denorm_min(), ~0U);
+};
+
+}  // namespace spector

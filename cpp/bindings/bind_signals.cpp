@@ -1,0 +1,234 @@
+// Learned sparse vectors and token vectors: lists beside BM25 and the dense one.
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/shared.hpp"
+#include "bindings/arrays.hpp"
+#include "bindings/gil.hpp"
+#include "bindings/register.hpp"
+#include "bindings/strings.hpp"
+#include "lexical/sparse_index.hpp"
+#include "records/token_vectors.hpp"
+
+namespace py = pybind11;
+
+namespace spector::bindings {
+namespace {
+
+std::pair<Array<std::int64_t>, Array<float>> to_arrays(const std::vector<ScoredSlot>& hits) {
+  const auto n = static_cast<py::ssize_t>(hits.size());
+  Array<std::int64_t> slots(n);
+  Array<float> scores(n);
+  for (py::ssize_t i = 0; i < n; ++i) {
+    slots.mutable_data()[i] = hits[static_cast<std::size_t>(i)].slot;
+    scores.mutable_data()[i] = hits[static_cast<std::size_t>(i)].score;
+  }
+  return {std::move(slots), std::move(scores)};
+}
+
+// Python maps from term to weight, and the views of their terms.
+class Maps {
+ public:
+  void add(const py::dict& map, const char* what) {
+    for (const auto& [term, weight] : map) {
+      strings_.emplace_back(term, what);
+      weights_.push_back(py::cast<float>(weight));
+    }
+    ends_.push_back(strings_.size());
+  }
+  // Of all that were added; call it when they are.
+  [[nodiscard]] SparseVectors vectors() {
+    terms_.clear();
+    for (const Utf8& string : strings_) terms_.push_back(string.view());
+    return {ends_, terms_, weights_};
+  }
+
+ private:
+  std::vector<Utf8> strings_;
+  std::vector<std::string_view> terms_;
+  std::vector<float> weights_;
+  std::vector<std::uint64_t> ends_{0};
+};
+
+void check_query(const SparseVectors& query) {
+  for (const float weight : query.weights) {
+    if (!std::isfinite(weight) || weight <= 0) {
+      throw std::invalid_argument("a weight must be finite and above 0, not " +
+                                  std::to_string(weight));
+    }
+  }
+}
+
+// Ascending and each once.
+std::optional<std::vector<std::uint32_t>> ascending(
+    const std::optional<Array<std::uint32_t>>& slots) {
+  if (!slots) return std::nullopt;
+  const std::span<const std::uint32_t> given = span_of(*slots);
+  std::vector<std::uint32_t> sorted(given.begin(), given.end());
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  return sorted;
+}
+
+void register_sparse(py::module_& module) {
+  using Index = Shared<SparseIndex>;
+  py::class_<Index>(module, "SparseIndex")
+      .def(py::init<>())
+      .def(
+          "put",
+          [](Index& self, const Array<std::uint32_t>& slots, const py::list& documents) {
+            const std::span<const std::uint32_t> span = span_of(slots);
+            if (documents.size() != span.size()) {
+              throw std::invalid_argument("there must be one map for each slot");
+            }
+            Maps maps;
+            for (const py::handle document : documents) {
+              maps.add(py::reinterpret_borrow<py::dict>(document), "a term");
+            }
+            const SparseVectors vectors = maps.vectors();
+            const GilRelease release;
+            self.write([&](SparseIndex& index) { index.put(span, vectors); });
+          },
+          py::arg("slots").noconvert(), py::arg("documents"))
+      .def(
+          "erase",
+          [](Index& self, const Array<std::uint32_t>& slots) {
+            const std::span<const std::uint32_t> span = span_of(slots);
+            const GilRelease release;
+            return self.write([&](SparseIndex& index) { return index.erase(span); });
+          },
+          py::arg("slots").noconvert())
+      .def(
+          "search",
+          [](const Index& self, const py::dict& query, std::size_t k,
+             const std::optional<Array<std::uint32_t>>& allow) {
+            Maps maps;
+            maps.add(query, "a term");
+            const SparseVectors vectors = maps.vectors();
+            check_query(vectors);
+            const auto slots = ascending(allow);
+            std::vector<ScoredSlot> hits;
+            {
+              const GilRelease release;
+              hits = self.read([&](const SparseIndex::View& view) {
+                const std::span<const std::uint32_t> span =
+                    slots ? std::span<const std::uint32_t>(*slots)
+                          : std::span<const std::uint32_t>();
+                return view.search(vectors.terms, vectors.weights, k, slots ? &span : nullptr);
+              });
+            }
+            return to_arrays(hits);
+          },
+          py::arg("query"), py::arg("k"), py::arg("allow") = py::none())
+      .def(
+          "score",
+          [](const Index& self, const py::dict& query, std::uint32_t slot) {
+            Maps maps;
+            maps.add(query, "a term");
+            const SparseVectors vectors = maps.vectors();
+            check_query(vectors);
+            return self.read([&](const SparseIndex::View& view) {
+              return view.score(vectors.terms, vectors.weights, slot);
+            });
+          },
+          py::arg("query"), py::arg("slot"))
+      .def("compact",
+           [](Index& self) {
+             const GilRelease release;
+             self.write([](SparseIndex& index) { index.compact(); });
+           })
+      .def("contains",
+           [](const Index& self, std::uint32_t slot) {
+             return self.read([&](const SparseIndex::View& view) { return view.contains(slot); });
+           })
+      .def("memory_usage",
+           [](Index& self) { return self.write([](SparseIndex& index) { return index.bytes(); }); })
+      .def("__len__", [](const Index& self) {
+        return self.read([](const SparseIndex::View& view) { return view.size(); });
+      });
+}
+
+void register_tokens(py::module_& module) {
+  using Tokens = Shared<TokenVectors>;
+  py::class_<Tokens>(module, "TokenVectors")
+      .def(py::init<std::size_t>(), py::arg("dimensions"))
+      .def(
+          "put",
+          [](Tokens& self, const Array<std::uint32_t>& slots, const Array<std::uint64_t>& ends,
+             const Array<std::int8_t>& codes, const Array<float>& scales) {
+            const auto given = span_of(slots);
+            const auto rows = span_of(ends);
+            const auto values = span_of(codes);
+            const auto steps = span_of(scales);
+            const std::size_t dimensions =
+                self.read([](const TokenVectors::View& view) { return view.dimensions(); });
+            if (rows.size() != given.size() + 1 || rows.front() != 0 ||
+                !std::is_sorted(rows.begin(), rows.end()) || rows.back() != steps.size() ||
+                values.size() != steps.size() * dimensions) {
+              throw std::invalid_argument("ends, codes and scales do not fit each other");
+            }
+            const GilRelease release;
+            self.write([&](TokenVectors& store) { store.put(given, rows, values, steps); });
+          },
+          py::arg("slots").noconvert(), py::arg("ends").noconvert(), py::arg("codes").noconvert(),
+          py::arg("scales").noconvert())
+      .def(
+          "erase",
+          [](Tokens& self, const Array<std::uint32_t>& slots) {
+            const auto given = span_of(slots);
+            const GilRelease release;
+            return self.write([&](TokenVectors& store) { return store.erase(given); });
+          },
+          py::arg("slots").noconvert())
+      .def(
+          "search",
+          [](const Tokens& self, const Array<float>& query, std::size_t k,
+             const std::optional<Array<std::uint32_t>>& among) {
+            const auto values = span_of(query);
+            const auto slots = ascending(among);
+            std::vector<ScoredSlot> hits;
+            {
+              const GilRelease release;
+              hits = self.read([&](const TokenVectors::View& view) {
+                std::optional<std::span<const std::uint32_t>> span;
+                if (slots) span = *slots;
+                return view.search(values, k, span);
+              });
+            }
+            return to_arrays(hits);
+          },
+          py::arg("query").noconvert(), py::arg("k"), py::arg("among") = py::none())
+      .def_property_readonly(
+          "dimensions",
+          [](const Tokens& self) {
+            return self.read([](const TokenVectors::View& view) { return view.dimensions(); });
+          })
+      .def("contains",
+           [](const Tokens& self, std::uint32_t slot) {
+             return self.read([&](const TokenVectors::View& view) { return view.contains(slot); });
+           })
+      .def("memory_usage",
+           [](Tokens& self) {
+             return self.write([](TokenVectors& store) { return store.bytes(); });
+           })
+      .def("__len__", [](const Tokens& self) {
+        return self.read([](const TokenVectors::View& view) { return view.size(); });
+      });
+}
+
+}  // namespace
+
+void register_signals(py::module_& module) {
+  register_sparse(module);
+  register_tokens(module);
+}
+
+}  // namespace spector::bindings
