@@ -1,0 +1,1 @@
+"""How good the answers are, on public collections: `python -m bench.quality`."""
