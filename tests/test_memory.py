@@ -87,14 +87,20 @@ def test_what_is_remembered_comes_back(memory: SpectorMemory) -> None:
         created=NOW,
         updated=NOW,
         metadata={"n": 1, "deep": {"list": [1.5, None, "ü"]}},
+        importance=5.025,
     )
 
 
 def test_defaults(memory: SpectorMemory) -> None:
     memory.remember("text", id="a")
-    assert memory.inspect("a") == Memory(
-        "a", "text", (), "semantic", "user_stated", None, None, None, NOW, NOW, NOW, {}
+    found = memory.inspect("a")
+    assert found == Memory(
+        *("a", "text", (), "semantic", "user_stated", None, None, None, NOW, NOW, NOW, {}),
+        importance=5.025,  # nothing said and nothing to compare with (IMP-1)
     )
+    assert (found.about, found.valence, found.arousal) == ((), 0, 0)
+    assert not found.pinned
+    assert not found.unresolved
 
 
 def test_made_ids(memory: SpectorMemory) -> None:  # API-2
@@ -552,8 +558,8 @@ BAD_CALLS = [
     ("remember_many", ([],), {"batch_size": 1.5}, TypeError, "batch_size must be an int .* got f"),
     ("remember_many", ([],), {"progress": 5}, TypeError, "progress must be callable, got 5"),
     ("remember_many", ([],), {"on_conflict": ""}, ValueError, "on_conflict must be one of 'upd"),
-    ("recall", (5,), {}, TypeError, "query must be a str, got int 5"),
-    ("recall", (None,), {}, TypeError, "query must be a str, got NoneType None"),
+    ("recall", (5,), {}, TypeError, "query must be a str or a vector, got int 5"),
+    ("recall", (None,), {}, TypeError, "query must be a str or a vector, got NoneType None"),
     ("recall", ("q",), {"k": 0}, ValueError, "k must be an int of at least 1, got 0"),
     ("recall", ("q",), {"k": -3}, ValueError, "k must be an int of at least 1, got -3"),
     ("recall", ("q",), {"k": True}, TypeError, "k must be an int of at least 1, got bool True"),

@@ -174,18 +174,25 @@ def test_made_ids_sort_by_time_between_makers() -> None:
     assert IdMaker(random.Random(1)).next(-5) < early.next(1_900_000_000_002)
 
 
+#: Columns after the texts.
+TRAITS = ("[]", 5.0, 0.5, -3, 6, 1)
+
+
 @given(st.lists(st.text(max_size=3), min_size=9, max_size=9), st.integers(0, 8))
 def test_checksum_of_a_row_tells_columns_apart(texts: list[str], cut: int) -> None:  # AM-18
     def crc(values: list[str]) -> int:
         a, b, c, d, e, f, g, h, i = values
-        return memory_crc(1, a, b, c, d, e, f, g, 5, 6, 7, h, i)
+        return memory_crc(1, a, b, c, d, e, f, g, 5, 6, 7, h, i, *TRAITS)
 
     moved = list(texts)
     moved[cut - 1], moved[cut] = moved[cut - 1] + moved[cut], ""
     assert (crc(moved) == crc(texts)) == (moved == texts)
-    assert memory_crc(1, "i", "t", None, "y", "s", None, None, 5, 6, 7, "[]", "{}") != memory_crc(
-        1, "i", "t", "", "y", "s", None, None, 5, 6, 7, "[]", "{}"
-    )
+    row = (1, "i", "t", None, "y", "s", None, None, 5, 6, 7, "[]", "{}", *TRAITS)
+    crc_of_row = memory_crc(*row)
+    assert crc_of_row != memory_crc(*row[:3], "", *row[4:])
+    for place in range(13, len(row)):
+        other = row[place] + ("x" if isinstance(row[place], str) else 1)
+        assert crc_of_row != memory_crc(*row[:place], other, *row[place + 1 :])
 
 
 # --- what is written ----------------------------------------------------------------------------
@@ -196,7 +203,7 @@ def test_the_file_is_marked_as_ours(tmp_path: Path) -> None:
     header = (tmp_path / "journal.db").read_bytes()[:100]
     assert header.startswith(b"SQLite format 3\0")
     assert header[18:20] == b"\2\2"  # WAL
-    assert header[60:64] == (1).to_bytes(4, "big")
+    assert header[60:64] == (2).to_bytes(4, "big")
     assert header[68:72] == b"SPEC"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.db", "lock"]
 
@@ -338,10 +345,11 @@ def _pragma(pragma: str) -> Callable[[Path], None]:
         (_text, CorruptionError, "not a journal of spector"),
         (_other_database, CorruptionError, "application id 0x00000000 at offset 68"),
         (_pragma("application_id = 7"), CorruptionError, "application id 0x00000007 at offset 68"),
-        (_pragma("user_version = 2"), VersionError, "version 2; this spector knows .* up to 1"),
+        (_pragma("user_version = 3"), VersionError, "version 3; this spector knows .* up to 2"),
+        (_pragma("user_version = 1"), VersionError, "version 1, which no release of spector wrote"),
         (_pragma("user_version = 0"), CorruptionError, "impossible format version 0"),
     ],
-    ids=["empty", "text", "other database", "other application", "newer", "version 0"],
+    ids=["empty", "text", "other database", "other application", "newer", "version 1", "version 0"],
 )
 def test_a_file_that_is_not_ours_is_left_alone(
     tmp_path: Path, damage: Callable[[Path], object], error: type[SpectorError], message: str
@@ -393,7 +401,8 @@ DAMAGE = {
     "row gone": ("DELETE FROM memories WHERE id = 'b'", "memories has 2 rows, but 3 were written"),
     "row back": (
         "INSERT INTO memories SELECT 4, 'd', text, context, type, source, session, author,"
-        " timestamp, created, updated, tags, metadata, crc FROM memories WHERE id = 'b'",
+        " timestamp, created, updated, tags, metadata, about, importance, surprise, valence,"
+        " arousal, flags, crc FROM memories WHERE id = 'b'",
         "slot 4",
     ),
     "event": ("UPDATE events SET slot = 2 WHERE seq = 3", "event 3"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         VersionError,
     )
     from spector.memory import Explanation, Memory, SpectorMemory, Status
+    from spector.recall.fusion import rrf
     from spector.recall.options import RecallOptions
     from spector.recall.results import Hit, Results
     from spector.store import SpectorWarning
@@ -54,6 +55,7 @@ __all__ = [
     "VersionError",
     "__version__",
     "lexical",
+    "rrf",
     "simd_level",
 ]
 
@@ -79,6 +81,7 @@ _LAZY = {
     "RecallOptions": "spector.recall.options",
     "Hit": "spector.recall.results",
     "Results": "spector.recall.results",
+    "rrf": "spector.recall.fusion",
 }
 
 

@@ -235,8 +235,8 @@ class TextIndex:
         analyzer: Analyzer = "code",
         language: str | None = "english",
     ) -> None:
-        self._analyzer = _check_analyzer(analyzer)
-        self._language = language
+        self.analyzer = _check_analyzer(analyzer)
+        self.language = language
         stemmer = _stemmer(analyzer, language)
         self._core = _core.TextIndex(
             arguments.number("k1", k1),
@@ -320,8 +320,8 @@ class TextIndex:
         return {
             **counts,
             "average_length": counts["total_length"] / documents if documents else 0.0,
-            "analyzer": self._analyzer if isinstance(self._analyzer, str) else "callable",
-            "language": self._language,
+            "analyzer": self.analyzer if isinstance(self.analyzer, str) else "callable",
+            "language": self.language,
             "fingerprint": self.fingerprint,
         }
 
@@ -670,10 +670,10 @@ class BM25Index:
         StorageError
             The file cannot be written (an OSError with its errno); the old one is as it was.
         """
-        analyzer = self._texts._analyzer
+        analyzer = self._texts.analyzer
         settings = _core.IndexSettings(
             analyzer if isinstance(analyzer, str) else "callable",
-            self._texts._language or "",
+            self._texts.language or "",
             self._texts.fingerprint,
         )
         with self._write:

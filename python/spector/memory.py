@@ -6,19 +6,25 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from types import TracebackType
 from typing import Any, Final, NoReturn, SupportsIndex
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from spector._core import simd_level
-from spector.recall.keyword import keyword_recall
+from spector.encoding import GIVEN, Models
 from spector.recall.options import RecallOptions, make_filter, resolve
+from spector.recall.recall import recall
 from spector.recall.results import Explanation, Hit, Results
+from spector.records import importance
 from spector.store import Journal, Memory, Settings, Space, SpectorWarning
 from spector.store.ids import IdMaker
-from spector.store.journal import set_aside_notice
+from spector.store.journal import Transaction, set_aside_notice
+from spector.store.replica import Shape
 from spector.store.values import (
     CONFLICTS,
     UNSET,
@@ -27,11 +33,13 @@ from spector.store.values import (
     check_choice,
     check_count,
     check_draft,
+    check_flag,
     check_id,
     check_path,
     check_seconds,
     check_text,
     check_time,
+    check_vector,
     show,
 )
 
@@ -126,11 +134,16 @@ class SpectorMemory:
     """
 
     def __init__(
-        self, space: Space, clock: Callable[[], int] | None = None, seed: int | None = None
+        self,
+        space: Space,
+        clock: Callable[[], int] | None = None,
+        seed: int | None = None,
+        models: Models | None = None,
     ) -> None:
         import random
 
         self._space = space
+        self._models = models or Models()
         self._clock = clock or _system_clock
         self._ids = IdMaker(random.Random(seed))
         # Closes at garbage collection and at exit, if nobody did before.
@@ -145,6 +158,12 @@ class SpectorMemory:
         b: float | Unset = UNSET,
         analyzer: str | Unset = UNSET,
         language: str | Unset | None = UNSET,
+        models: str | None = None,
+        embedding_provider: object | None = None,
+        sparse_encoder: object | None = None,
+        token_encoder: object | None = None,
+        query_table: object | None = None,
+        bm25_enabled: bool = True,
         busy_timeout: float = 5.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
@@ -164,6 +183,18 @@ class SpectorMemory:
             How texts become terms; "code" in a new space.
         language : str or None, optional
             Whose words are stemmed; "english" in a new space, None for no stemming.
+        models : {"all"}, optional
+            All built-in models for what is not given below (extra ``models``).
+        embedding_provider : "minilm", EmbeddingProvider or callable, optional
+            Makes dense vectors of texts; a callable takes a list of texts.
+        sparse_encoder : "splade-tiny", SparseEncoder or callable, optional
+            Makes maps from term to weight.
+        token_encoder : "minilm", TokenEncoder or callable, optional
+            Makes a vector for each token, for late interaction.
+        query_table : QueryTable or path, optional
+            Weights of query terms for "li_lsr", made by ``spector distill-lsr``.
+        bm25_enabled : bool
+            False makes no keyword index (TSM-1).
         busy_timeout : float
             Seconds to wait for another process that is writing, before a `LockedError`.
         clock : callable, optional
@@ -179,6 +210,8 @@ class SpectorMemory:
         ------
         ValueError
             A bad option, or one that differs from what is stored with the space.
+        ConfigurationError
+            A model is not installed, or the space has vectors of another one.
         CorruptionError, VersionError
             The journal is damaged, not ours, or of a newer version; it was not touched.
         LockedError, StorageError
@@ -194,6 +227,8 @@ class SpectorMemory:
         wanted, fingerprint = _check_settings(given)
         timeout = check_seconds("busy_timeout", busy_timeout)
         _check_clock_and_seed(clock, seed)
+        chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
+        keywords = check_flag("bm25_enabled", bm25_enabled)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
@@ -206,9 +241,10 @@ class SpectorMemory:
                         f"{name} is {getattr(stored, name)!r} in the space {folder}, got {value!r};"
                         f" leave {name} out to use the stored one"
                     )
-            space = Space(journal, stored)
+            chosen.shape(Shape(**meta["vectors"]))
+            space = Space(journal, stored, keywords)
             space.load()
-            fingerprint = space.index_stats()["fingerprint"]
+            fingerprint = space.replica.index.fingerprint
             if meta["fingerprint"] != fingerprint and not journal.read_only:
                 with journal.transaction() as transaction:
                     transaction.set_meta({"fingerprint": fingerprint})
@@ -217,7 +253,7 @@ class SpectorMemory:
         except BaseException:
             journal.close()
             raise
-        return cls(space, clock, seed)
+        return cls(space, clock, seed, chosen)
 
     @classmethod
     def ephemeral(
@@ -227,6 +263,12 @@ class SpectorMemory:
         b: float | Unset = UNSET,
         analyzer: str | Unset = UNSET,
         language: str | Unset | None = UNSET,
+        models: str | None = None,
+        embedding_provider: object | None = None,
+        sparse_encoder: object | None = None,
+        token_encoder: object | None = None,
+        query_table: object | None = None,
+        bm25_enabled: bool = True,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
     ) -> SpectorMemory:
@@ -238,7 +280,10 @@ class SpectorMemory:
             {"k1": k1, "b": b, "analyzer": analyzer, "language": language}
         )
         _check_clock_and_seed(clock, seed)
-        return cls(Space(Journal.ephemeral(_new_meta(wanted, fingerprint)), wanted), clock, seed)
+        chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
+        keywords = check_flag("bm25_enabled", bm25_enabled)
+        space = Space(Journal.ephemeral(_new_meta(wanted, fingerprint)), wanted, keywords)
+        return cls(space, clock, seed, chosen)
 
     # Writing
 
@@ -255,6 +300,16 @@ class SpectorMemory:
         context: str | None = None,
         timestamp: Time | None = None,
         metadata: Mapping[str, Any] | None = None,
+        about: str | Iterable[str] = (),
+        vector: ArrayLike | None = None,
+        importance: float | None = None,
+        interest: float | None = None,
+        challenge: float | None = None,
+        urgency: float | None = None,
+        valence: int = 0,
+        arousal: int | None = None,
+        unresolved: bool = False,
+        pinned: bool = False,
         on_conflict: str = "update",
     ) -> str:
         """Store one memory.
@@ -283,6 +338,20 @@ class SpectorMemory:
             a zone it is UTC. Now, if not given.
         metadata : mapping, optional
             Whatever JSON can hold; kept, not searched.
+        about : str or iterable of str
+            Names of what it is about: its title or subject (AM-10).
+        vector : array of float, optional
+            Its dense vector, instead of that of the embedding provider.
+        importance : float, optional
+            In [0.05, 10]; by default it follows from the next three and from how new it is (IMP-1).
+        interest, challenge, urgency : float, optional
+            In [0, 1].
+        valence : int
+            In [-128, 127]: how pleasant.
+        arousal : int, optional
+            In [0, 255]; by default twice the valence without its sign (HDR-3).
+        unresolved, pinned : bool
+            It waits for something; it is kept from fading (SCO-12).
         on_conflict : {"update", "ignore", "error"}
             What to do when the id exists: replace the memory entirely (it keeps its place among
             equal scores and its time of creation), keep the old one, or raise.
@@ -312,6 +381,16 @@ class SpectorMemory:
             "context": context,
             "timestamp": timestamp,
             "metadata": metadata,
+            "about": about,
+            "vector": vector,
+            "importance": importance,
+            "interest": interest,
+            "challenge": challenge,
+            "urgency": urgency,
+            "valence": valence,
+            "arousal": arousal,
+            "unresolved": unresolved,
+            "pinned": pinned,
         }
         return self._store([check_draft(item, now)], on_conflict, now)[0]
 
@@ -387,9 +466,51 @@ class SpectorMemory:
     def _store(
         self, drafts: list[Draft], on_conflict: str, now: int, first: int | None = None
     ) -> list[str]:
-        return self._space.write(
-            lambda transaction: transaction.remember(drafts, on_conflict, now, self._ids, first)
+        prepared = self._prepare(drafts)
+
+        def change(transaction: Transaction) -> list[str]:
+            self._note_models(transaction, prepared)
+            return transaction.remember(prepared, on_conflict, now, self._ids, first)
+
+        return self._space.write(change)
+
+    def _prepare(self, drafts: list[Draft]) -> list[Draft]:
+        """The drafts with their vectors and importance, made before anything is locked (AM-21)."""
+        if self._models != Models() or any(draft.given is not None for draft in drafts):
+            self._space.journal.check_usable()
+            drafts = self._models.encode(drafts, self._encoded_before, self._model_failed)
+        return [draft._replace(importance=_importance(draft)) for draft in drafts]
+
+    def _encoded_before(self, kind: str, model: str, contents: Sequence[int]) -> dict[int, bytes]:
+        with self._space.journal.reader() as reader:
+            return reader.encoded(kind, model, contents)
+
+    def _model_failed(self, kind: str, error: Exception) -> None:
+        warnings.warn(
+            f"the {kind} model failed ({type(error).__name__}: {error}); the memories are stored"
+            " without its vectors",
+            SpectorWarning,
+            stacklevel=5,
         )
+
+    def _note_models(self, transaction: Transaction, drafts: Sequence[Draft]) -> None:
+        """See that all vectors of the space are of one model, which the first ones decide."""
+        if not any(draft.vectors for draft in drafts):
+            return
+        stored = Shape(**transaction.setting("vectors"))
+        wanted = self._models.shape(stored)
+        for draft in drafts:
+            if draft.given is None:
+                continue
+            if not wanted.dense:
+                wanted = replace(wanted, dense=GIVEN, dimensions=len(draft.given))
+            if len(draft.given) != wanted.dimensions:
+                raise ValueError(
+                    f"vector must have {wanted.dimensions} dimensions like the others of this"
+                    f" space, got {len(draft.given)}"
+                )
+        if wanted != stored:
+            transaction.set_meta({"vectors": asdict(wanted)})
 
     def forget(self, id: str) -> None:
         """Forget a memory: no recall that starts later finds it.
@@ -410,38 +531,75 @@ class SpectorMemory:
 
     def recall(
         self,
-        query: str,
+        query: str | ArrayLike,
         *,
         k: int | Unset = UNSET,
         options: RecallOptions | Mapping[str, Any] | None = None,
+        vector: ArrayLike | None = None,
         tags: Iterable[str] | Unset = UNSET,
         tag_match: str | Unset = UNSET,
         type: str | Unset | None = UNSET,
         author: str | Unset | None = UNSET,
         since: Time | Unset | None = UNSET,
         until: Time | Unset | None = UNSET,
+        min_valence: int | Unset | None = UNSET,
+        max_valence: int | Unset | None = UNSET,
+        min_importance: float | Unset | None = UNSET,
+        text_search_mode: str | Unset = UNSET,
+        enable_text_search: bool | Unset = UNSET,
+        gamma: float | Unset = UNSET,
+        fusion: str | Unset = UNSET,
+        rrf_k: int | Unset = UNSET,
+        late_interaction: str | Unset = UNSET,
+        enable_reranker: bool | Unset = UNSET,
+        reranker_depth: int | Unset = UNSET,
+        scoring_mode: str | Unset = UNSET,
+        score_combine: str | Unset = UNSET,
+        alpha: float | Unset = UNSET,
+        beta: float | Unset = UNSET,
+        strictness: float | Unset = UNSET,
     ) -> Results:
         """Find the memories that match a query best.
 
         Parameters
         ----------
-        query : str
-            Any text; there is no query syntax.
+        query : str or array of float
+            Any text; there is no query syntax. Or a dense vector.
         k : int
             How many hits at most, 10 by default. Only memories that match are returned.
         options : RecallOptions or mapping, optional
             Values for the other parameters; what is given as a keyword wins.
-        tags, tag_match, type, author, since, until
+        vector : array of float, optional
+            A dense vector beside the text, instead of that of the embedding provider.
+        tags, tag_match, type, author, since, until, min_valence, max_valence, min_importance
             Return only memories that meet all of these; see `RecallOptions`. They do not change
             scores.
+        text_search_mode, enable_text_search, gamma, fusion, rrf_k, late_interaction, \
+        enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness
+            How memories are found and ranked; see `RecallOptions`.
 
         Returns
         -------
         Results
-            A sequence of `Hit`, best first.
+            A sequence of `Hit`, best first. Scores of more than one list are scaled so that the
+            best is 1; those of "keyword_only" are BM25's.
+
+        Raises
+        ------
+        ConfigurationError
+            The mode needs a list that this memory does not have.
         """
         start = time.perf_counter()
-        text = check_text("query", query)
+        if isinstance(query, str):
+            text: str | None = check_text("query", query)
+        elif vector is not None:
+            raise TypeError("query must be a str when vector is given")
+        elif query is None or isinstance(query, (bool, int, float, bytes)):
+            raise TypeError(
+                f"query must be a str or a vector, got {query.__class__.__name__} {show(query)}"
+            )
+        else:
+            text, vector = None, query
         explicit = {
             "k": k,
             "tags": tags,
@@ -450,10 +608,28 @@ class SpectorMemory:
             "author": author,
             "since": since,
             "until": until,
+            "min_valence": min_valence,
+            "max_valence": max_valence,
+            "min_importance": min_importance,
+            "text_search_mode": text_search_mode,
+            "enable_text_search": enable_text_search,
+            "gamma": gamma,
+            "fusion": fusion,
+            "rrf_k": rrf_k,
+            "late_interaction": late_interaction,
+            "enable_reranker": enable_reranker,
+            "reranker_depth": reranker_depth,
+            "scoring_mode": scoring_mode,
+            "score_combine": score_combine,
+            "alpha": alpha,
+            "beta": beta,
+            "strictness": strictness,
         }
         chosen = resolve(options, explicit)
-        hits = keyword_recall(self._space, text, chosen.k, chosen.filter())
-        return Results(hits, query, time.perf_counter() - start)
+        dense = None if vector is None else check_vector("vector", vector)
+        hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now())
+        shown = query if isinstance(query, str) else f"a vector of {np.size(query)}"
+        return Results(hits, shown, time.perf_counter() - start, degraded)
 
     def inspect(self, id: str) -> Memory:
         """The memory of this id.
@@ -511,7 +687,7 @@ class SpectorMemory:
         memory_id = check_id("id", id)
         text = check_text("query", query)
         terms = self._space.read(
-            lambda reader, index: tuple(index.explain(reader.find(memory_id)[0], text))
+            lambda reader, replica: tuple(replica.index.explain(reader.find(memory_id)[0], text))
         )
         return Explanation(memory_id, sum(term.contribution for term in terms), terms)
 
@@ -520,7 +696,11 @@ class SpectorMemory:
         journal = self._space.journal
         settings = self._space.settings
         totals, last_event, index = self._space.read(
-            lambda reader, index: (reader.totals(), reader.last_event_time(), index.stats())
+            lambda reader, replica: (
+                reader.totals(),
+                reader.last_event_time(),
+                replica.index.stats(),
+            )
         )
         return Status(
             path=None if journal.path is None else str(journal.path.parent),
@@ -612,4 +792,16 @@ def _check_clock_and_seed(clock: object, seed: object) -> None:
 
 
 def _new_meta(settings: Settings, fingerprint: str) -> dict[str, Any]:
-    return {"store_id": os.urandom(16).hex(), "fingerprint": fingerprint, **asdict(settings)}
+    return {
+        "store_id": os.urandom(16).hex(),
+        "fingerprint": fingerprint,
+        "vectors": asdict(Shape()),
+        **asdict(settings),
+    }
+
+
+def _importance(draft: Draft) -> float:
+    """IMP-1; a memory without anything to compare with counts as half new."""
+    if draft.stated is not None:
+        return draft.stated
+    return round(importance(**draft.hints._asdict(), novelty=0.5), 6)

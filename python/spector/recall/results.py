@@ -87,14 +87,19 @@ class Results(Sequence[Hit]):
         What was asked.
     seconds : float
         How long it took.
+    degraded : tuple of str
+        What could not take part, and why; empty when all did (TSM-6).
     """
 
-    __slots__ = ("_hits", "query", "seconds")
+    __slots__ = ("_hits", "degraded", "query", "seconds")
 
-    def __init__(self, hits: Sequence[Hit], query: str, seconds: float) -> None:
+    def __init__(
+        self, hits: Sequence[Hit], query: str, seconds: float, degraded: Sequence[str] = ()
+    ) -> None:
         self._hits = tuple(hits)
         self.query = query
         self.seconds = seconds
+        self.degraded = tuple(degraded)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -102,7 +107,7 @@ class Results(Sequence[Hit]):
     def __getitem__(self, index: slice) -> Results: ...
     def __getitem__(self, index: int | slice) -> Hit | Results:
         if isinstance(index, slice):
-            return Results(self._hits[index], self.query, self.seconds)
+            return Results(self._hits[index], self.query, self.seconds, self.degraded)
         return self._hits[index]
 
     def __len__(self) -> int:

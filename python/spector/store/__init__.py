@@ -4,7 +4,8 @@ from .check import Report, check
 from .filters import Filter
 from .journal import FILE_NAME, Journal, SpectorWarning
 from .model import Event, EventType, Memory
-from .space import Settings, Space
+from .replica import Settings
+from .space import Space
 
 __all__ = [
     "FILE_NAME",

@@ -18,6 +18,7 @@ from .model import (
     event_crc,
     row_problem,
     tags_of,
+    vector_crc,
 )
 from .values import check_path
 
@@ -38,7 +39,7 @@ class Audit:
     def add_rows(self, rows: Iterable[MemoryRow]) -> None:
         """Count these memories, each once however often it is read."""
         for row in rows:
-            slot, crc = row[0], row[13]
+            slot, crc = row[0], row[-1]
             if slot in self._rows:
                 continue
             self._rows[slot] = crc
@@ -65,6 +66,7 @@ class Audit:
         found = {
             "memories": (len(self._rows), add_crc(0, self._row_sum)),
             "events": (self._events, add_crc(0, self._event_sum)),
+            "vectors": reader.vector_total(),
             "meta": reader.meta_total(),
         }
         for name, (count, crc_sum) in found.items():
@@ -162,6 +164,12 @@ def check(path: str | os.PathLike[str]) -> Report:
                     audit.add_rows([row])
                 else:
                     problems.append(problem)
+            for vector in reader.every_vector():
+                if vector_crc(*vector[:-1]) != vector.crc:
+                    problems.append(
+                        f"the {vector.kind} vector in slot {vector.slot} does not match its"
+                        " checksum"
+                    )
             for expected, event in enumerate(reader.every_event(), 1):
                 events += 1
                 audit.add_events([event])

@@ -15,6 +15,9 @@ class Filter:
     author: str | None = None
     since: int | None = None
     until: int | None = None
+    min_valence: int | None = None
+    max_valence: int | None = None
+    min_importance: float | None = None
 
     def conditions(self) -> tuple[list[str], list[object]]:
         """SQL conditions on `memories`, to be joined by AND, and their parameters.
@@ -35,6 +38,9 @@ class Filter:
             ("author = ?", self.author),
             ("timestamp >= ?", self.since),
             ("timestamp <= ?", self.until),
+            ("valence >= ?", self.min_valence),
+            ("valence <= ?", self.max_valence),
+            ("importance >= ?", self.min_importance),
         ):
             if value is not None:
                 conditions.append(condition)

@@ -52,21 +52,23 @@ from .model import (
     EventType,
     Memory,
     MemoryRow,
+    VectorRow,
     add_crc,
     event_crc,
     memory_crc,
     meta_crc,
     row_problem,
     to_memory,
+    vector_crc,
 )
 from .values import Draft, show
 
 FILE_NAME: Final = "journal.db"
 LOCK_NAME: Final = "lock"
 APPLICATION_ID: Final = 0x53504543  # "SPEC"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_SLOT: Final = 2**32 - 2
-TABLES: Final = ("memories", "events", "meta")
+TABLES: Final = ("memories", "vectors", "events", "meta")
 
 # memory_tags has no foreign key: SQLite would then look for children by slot, which is not the
 # first column of its key. Its rows are compared with the memories on open instead.
@@ -81,8 +83,15 @@ CREATE TABLE memories(
   slot INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL,
   context TEXT, type TEXT NOT NULL, source TEXT NOT NULL, session TEXT, author TEXT,
   timestamp INTEGER NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL,
-  tags TEXT NOT NULL, metadata TEXT NOT NULL, crc INTEGER NOT NULL
+  tags TEXT NOT NULL, metadata TEXT NOT NULL, about TEXT NOT NULL, importance REAL NOT NULL,
+  surprise REAL NOT NULL, valence INTEGER NOT NULL, arousal INTEGER NOT NULL,
+  flags INTEGER NOT NULL, crc INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE vectors(
+  slot INTEGER NOT NULL, kind TEXT NOT NULL, model TEXT NOT NULL, content INTEGER NOT NULL,
+  data BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE(slot, kind)
+) STRICT;
+CREATE INDEX vectors_by_content ON vectors(content, kind);
 CREATE INDEX memories_by_time ON memories(timestamp);
 CREATE INDEX memories_by_type ON memories(type, timestamp);
 CREATE INDEX memories_by_author ON memories(author, timestamp) WHERE author IS NOT NULL;
@@ -96,10 +105,12 @@ CREATE TABLE events(
 """
 
 _COLUMNS: Final = ", ".join(MEMORY_COLUMNS)
-_INSERT: Final = f"INSERT INTO memories({_COLUMNS}) VALUES({','.join('?' * 14)})"
+_INSERT: Final = f"INSERT INTO memories({_COLUMNS}) VALUES({','.join('?' * len(MEMORY_COLUMNS))})"
 _UPDATE: Final = (
-    f"UPDATE memories SET ({', '.join(MEMORY_COLUMNS[1:])}) = ({','.join('?' * 13)}) WHERE slot = ?"
+    f"UPDATE memories SET ({', '.join(MEMORY_COLUMNS[1:])})"
+    f" = ({','.join('?' * (len(MEMORY_COLUMNS) - 1))}) WHERE slot = ?"
 )
+_VECTOR_COLUMNS: Final = "slot, kind, model, content, data, crc"
 _IN_LIMIT: Final = 500  # parameters of one IN list
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
@@ -266,6 +277,55 @@ class Reader:
                 found[row[0]] = self._verified(row)
         return found
 
+    def vectors(self, slots: Sequence[int]) -> dict[int, list[VectorRow]]:
+        """The vectors of the memories in these slots (ascending), verified."""
+        found: dict[int, list[VectorRow]] = {}
+        for chunk in _chunks(slots):
+            cursor = self._connection.execute(
+                f"SELECT {_VECTOR_COLUMNS} FROM vectors WHERE slot IN ({_marks(chunk)})"
+                " ORDER BY slot, kind",
+                chunk,
+            )
+            for row in cursor:
+                vector = VectorRow(*row)
+                if vector_crc(*vector[:-1]) != vector.crc:
+                    raise damaged(
+                        self._where,
+                        f"the {vector.kind} vector in slot {vector.slot} does not match its"
+                        " checksum",
+                    )
+                found.setdefault(vector.slot, []).append(vector)
+        return found
+
+    def encoded(self, kind: str, model: str, contents: Sequence[int]) -> dict[int, bytes]:
+        """What the model made of equal texts before, by H64 of the text."""
+        found: dict[int, bytes] = {}
+        for chunk in _chunks(contents):
+            cursor = self._connection.execute(
+                f"SELECT {_VECTOR_COLUMNS} FROM vectors WHERE content IN ({_marks(chunk)})"
+                " AND kind = ? AND model = ?",
+                (*chunk, kind, model),
+            )
+            for row in cursor:
+                vector = VectorRow(*row)
+                if vector_crc(*vector[:-1]) == vector.crc:
+                    found[vector.content] = vector.data
+        return found
+
+    def every_vector(self) -> Iterator[VectorRow]:
+        """All vectors in order, not verified."""
+        cursor = self._connection.execute(
+            f"SELECT {_VECTOR_COLUMNS} FROM vectors ORDER BY slot, kind"
+        )
+        return (VectorRow(*row) for row in cursor)
+
+    def vector_total(self) -> Total:
+        """Count and checksum sum of the vectors as they are."""
+        count, crc_sum = self._connection.execute(
+            "SELECT count(*), total(crc) FROM vectors"
+        ).fetchone()
+        return Total(count, add_crc(0, int(crc_sum)))
+
     def every_row(self) -> Iterator[MemoryRow]:
         """All memories in slot order, not verified."""
         return self._connection.execute(f"SELECT {_COLUMNS} FROM memories ORDER BY slot")
@@ -347,6 +407,17 @@ class Reader:
             raise damaged(self._where, "a setting is missing")
         return settings
 
+    def setting(self, key: str) -> Any:
+        """One stored setting, verified."""
+        row = self._connection.execute(
+            "SELECT value, crc FROM meta WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None or meta_crc(key, row[0]) != row[1]:
+            raise damaged(
+                self._where, f"the setting {show(key)} is missing or does not match its checksum"
+            )
+        return json.loads(row[0])
+
     def meta_total(self) -> Total:
         """Count and checksum sum of the settings as they are."""
         crcs = [row[0] for row in self._connection.execute("SELECT crc FROM meta")]
@@ -408,14 +479,17 @@ def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 class Transaction(Reader):
-    """One change in the making; `log` and `texts` are what `apply` needs after the commit."""
+    """One change in the making; `log`, `written` and `vectors_written` are what `apply` needs
+    after the commit."""
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         super().__init__(connection, where)
         self.log: list[Event] = []
-        self.texts: dict[int, tuple[str, str | None]] = {}
+        self.written: dict[int, MemoryRow] = {}
+        self.vectors_written: dict[int, list[VectorRow]] = {}
         self._deltas = {name: [0, 0] for name in TABLES}
         self._next_seq = 0
+        self.settings_changed = False
 
     def remember(
         self,
@@ -444,6 +518,7 @@ class Transaction(Reader):
         updates: list[tuple[Any, ...]] = []
         tags: list[tuple[str, int]] = []
         old_tags: list[tuple[str, int]] = []
+        replaced: list[int] = []
         next_slot = self.highest_slot() + 1
         crc_delta = 0
         for name, draft in staged.items():
@@ -453,6 +528,7 @@ class Transaction(Reader):
                 next_slot += 1
             else:
                 slot, created, old_crc, old_tags_json = old
+                replaced.append(slot)
                 crc_delta -= old_crc
                 old_tags.extend((tag, slot) for tag in json.loads(old_tags_json))
             fields = (
@@ -468,16 +544,27 @@ class Transaction(Reader):
                 now,
                 draft.tags_json,
                 draft.metadata_json,
+                draft.about_json,
+                draft.importance,
+                draft.surprise,
+                draft.valence,
+                draft.arousal,
+                draft.flags,
             )
             crc = memory_crc(slot, *fields)
             crc_delta += crc
+            row: MemoryRow = (slot, *fields, crc)
             if old is None:
-                inserts.append((slot, *fields, crc))
+                inserts.append(row)
             else:
                 updates.append((*fields, crc, slot))
             if draft.tags:
                 tags.extend((tag, slot) for tag in draft.tags)
-            self.texts[slot] = (draft.text, draft.context)
+            self.written[slot] = row
+            if draft.vectors:
+                self.vectors_written[slot] = [
+                    VectorRow(slot, *vector, vector_crc(slot, *vector)) for vector in draft.vectors
+                ]
         if next_slot - 1 > MAX_SLOT:
             raise CapacityError(
                 f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
@@ -488,8 +575,22 @@ class Transaction(Reader):
         execute(_INSERT, inserts)
         execute("INSERT INTO memory_tags(tag, slot) VALUES(?, ?)", tags)
         self._count("memories", len(inserts), crc_delta)
-        self._log(EventType.REMEMBER, self.texts, now)
+        self._drop_vectors(replaced)
+        vectors = [row for rows in self.vectors_written.values() for row in rows]
+        execute(f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", vectors)
+        self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
+        self._log(EventType.REMEMBER, self.written, now)
         return names
+
+    def _drop_vectors(self, slots: Sequence[int]) -> None:
+        for chunk in _chunks(slots):
+            marks = _marks(chunk)
+            count, crc_sum = self._connection.execute(
+                f"SELECT count(*), total(crc) FROM vectors WHERE slot IN ({marks})", chunk
+            ).fetchone()
+            if count:
+                self._connection.execute(f"DELETE FROM vectors WHERE slot IN ({marks})", chunk)
+                self._count("vectors", -count, -int(crc_sum))
 
     def _name(
         self, drafts: Sequence[Draft], now: int, ids: IdMaker
@@ -525,11 +626,13 @@ class Transaction(Reader):
             "DELETE FROM memory_tags WHERE tag = ? AND slot = ?",
             [(tag, slot) for tag in json.loads(row[11])],
         )
-        self._count("memories", -1, -row[13])
+        self._drop_vectors([slot])
+        self._count("memories", -1, -row[-1])
         self._log(EventType.FORGET, [slot], now)
 
     def set_meta(self, values: Mapping[str, Any]) -> None:
         """Store settings."""
+        self.settings_changed = True
         for key, value in values.items():
             encoded = json.dumps(value)
             crc = meta_crc(key, encoded)
@@ -657,7 +760,12 @@ class Journal:
                 f"{path} has format version {version}; this spector knows versions up to"
                 f" {SCHEMA_VERSION}. Install a newer spector; the file is untouched"
             )
-        if version < SCHEMA_VERSION:
+        if version == 1:
+            raise VersionError(
+                f"{path} has format version 1, which no release of spector wrote; remember its"
+                " texts again in a new space. The file is untouched"
+            )
+        if version < 1:
             raise CorruptionError(
                 f"{path} has the impossible format version {version} at offset 60; {_RESTORE}"
             )

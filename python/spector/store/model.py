@@ -26,6 +26,12 @@ MEMORY_COLUMNS: Final = (
     "updated",
     "tags",
     "metadata",
+    "about",
+    "importance",
+    "surprise",
+    "valence",
+    "arousal",
+    "flags",
     "crc",
 )
 
@@ -44,8 +50,32 @@ MemoryRow = tuple[
     int,
     str,
     str,
+    str,
+    float,
+    float,
+    int,
+    int,
+    int,
     int,
 ]
+
+# Bits of the column `flags`.
+PINNED: Final = 1
+UNRESOLVED: Final = 2
+
+#: Kinds of vectors that a memory can have; the names are stored.
+VECTOR_KINDS: Final = ("dense", "sparse", "tokens")
+
+
+class VectorRow(NamedTuple):
+    """One row of the table `vectors`: what a model made of a memory."""
+
+    slot: int
+    kind: str
+    model: str
+    content: int
+    data: bytes
+    crc: int
 
 
 class EventType(enum.IntEnum):
@@ -90,6 +120,18 @@ class Memory:
         When it was stored first and last, likewise.
     metadata : dict
         As given.
+    about : tuple of str
+        Names of what it is about, as given.
+    importance : float
+        In [0.05, 10] (IMP-1).
+    surprise : float
+        How unlike the memories before it was when it was stored, in standard deviations (IMP-2).
+    valence : int
+        In [-128, 127]; below 0 is unpleasant.
+    arousal : int
+        In [0, 255].
+    pinned, unresolved : bool
+        Whether it is kept from fading, and whether it waits for something (SCO-12).
     """
 
     id: str
@@ -104,6 +146,13 @@ class Memory:
     created: int
     updated: int
     metadata: dict[str, Any]
+    about: tuple[str, ...] = ()
+    importance: float = 0.05
+    surprise: float = 0.0
+    valence: int = 0
+    arousal: int = 0
+    pinned: bool = False
+    unresolved: bool = False
 
 
 def memory_crc(
@@ -120,17 +169,30 @@ def memory_crc(
     updated: int,
     tags: str,
     metadata: str,
+    about: str,
+    importance: float,
+    surprise: float,
+    valence: int,
+    arousal: int,
+    flags: int,
 ) -> int:
     """CRC32C of a row: all numbers and lengths first (-1 for NULL), then the texts."""
     return crc32c(
         (
-            f"{slot},{timestamp},{created},{updated},{len(id)},{len(text)},"
+            f"{slot},{timestamp},{created},{updated},{importance!r},{surprise!r},{valence},"
+            f"{arousal},{flags},{len(id)},{len(text)},"
             f"{-1 if context is None else len(context)},{len(type)},{len(source)},"
             f"{-1 if session is None else len(session)},{-1 if author is None else len(author)},"
-            f"{len(tags)},{len(metadata)};"
+            f"{len(tags)},{len(metadata)},{len(about)};"
             f"{id}{text}{context or ''}{type}{source}{session or ''}{author or ''}{tags}{metadata}"
+            f"{about}"
         ).encode()
     )
+
+
+def vector_crc(slot: int, kind: str, model: str, content: int, data: bytes) -> int:
+    """CRC32C of a row of the table `vectors`."""
+    return crc32c(data, crc32c(f"{slot},{kind},{len(model)},{content};{model}".encode()))
 
 
 def event_crc(seq: int, type: int, at: int, slot: int, payload: str | None) -> int:
@@ -151,7 +213,7 @@ def add_crc(total: int, delta: int) -> int:
 def row_problem(row: MemoryRow) -> str | None:
     """What is wrong with a row, if its checksum does not hold."""
     try:
-        if memory_crc(*row[:13]) == row[13]:
+        if memory_crc(*row[:-1]) == row[-1]:
             return None
     except TypeError:  # a column of another type
         pass
@@ -178,4 +240,11 @@ def to_memory(row: MemoryRow) -> Memory:
         created=row[9],
         updated=row[10],
         metadata=json.loads(row[12]) if row[12] != "{}" else {},
+        about=tuple(json.loads(row[13])) if row[13] != "[]" else (),
+        importance=row[14],
+        surprise=row[15],
+        valence=row[16],
+        arousal=row[17],
+        pinned=bool(row[18] & PINNED),
+        unresolved=bool(row[18] & UNRESOLVED),
     )

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from spector.errors import CorruptionError
-from spector.lexical import TextIndex
 
 from .check import Audit
 from .journal import CLOSE_TIMEOUT, Journal, Reader, Transaction, damaged
-from .model import Event, EventType
+from .model import Event, EventType, MemoryRow, VectorRow
+from .replica import Replica, Settings, Shape
 
 T = TypeVar("T")
 
@@ -31,35 +30,22 @@ _KNOWN_TYPES: Final = frozenset(EventType)
 _TRIES: Final = 3
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What decides scores. Stored with the space; the stored ones win."""
-
-    k1: float
-    b: float
-    analyzer: str
-    language: str | None
-
-    def index(self) -> TextIndex:
-        """An empty index with these settings."""
-        return TextIndex(k1=self.k1, b=self.b, analyzer=self.analyzer, language=self.language)
-
-
 class Space:
     """See the top of this file."""
 
-    def __init__(self, journal: Journal, settings: Settings) -> None:
+    def __init__(self, journal: Journal, settings: Settings, keywords: bool = True) -> None:
         self.journal = journal
         self.settings = settings
+        self._keywords = keywords
         self._write_lock = threading.Lock()
         self._apply_lock = threading.Lock()
-        self._index = settings.index()
+        self._replica = Replica(settings, Shape(), keywords)
         self._applied = 0  # the newest event the replica knows
         self._version = 0  # odd while the replica changes
 
     # Reading
 
-    def read(self, work: Callable[[Reader, TextIndex], T]) -> T:
+    def read(self, work: Callable[[Reader, Replica], T]) -> T:
         """Run `work` on one state: the journal and the replica it sees are equally old.
 
         It is repeated when another thread changed the replica meanwhile, so it must only read.
@@ -74,7 +60,7 @@ class Space:
                 if version % 2 or self._applied != newest:
                     continue
                 try:
-                    result = work(reader, self._index)
+                    result = work(reader, self._replica)
                 except CorruptionError:
                     if self._version == version:
                         raise
@@ -86,7 +72,7 @@ class Space:
             newest = reader.newest_event()
             self._check_not_older(newest)
             self._catch_up(reader, newest)
-            return work(reader, self._index)
+            return work(reader, self._replica)
 
     def _check_not_older(self, newest: int) -> None:
         if newest < self._applied:
@@ -110,12 +96,19 @@ class Space:
                         self._catch_up(transaction, newest)
                 result = change(transaction)
             events = transaction.log
-            if events:
+            if events and not transaction.settings_changed:
                 with self._apply_lock:
                     if self._applied < events[-1].seq:  # else a reader caught up with us already
                         last: dict[int, int] = {}
                         self._add_last(last, events)
-                        self._change(lambda: self._apply(last, transaction.texts), events[-1].seq)
+                        self._change(
+                            lambda: self._apply(
+                                last, transaction.written, transaction.vectors_written
+                            ),
+                            events[-1].seq,
+                        )
+        if events and transaction.settings_changed:
+            self.catch_up()
         return result
 
     def catch_up(self) -> None:
@@ -133,12 +126,20 @@ class Space:
         if self._applied < newest:
             self._change(lambda: self._replay(reader), newest)
 
+    def _fit(self, reader: Reader) -> None:
+        """Make the replica one for the vectors of the journal; it is empty if that changes it."""
+        shape = Shape(**reader.setting("vectors"))
+        if shape != self._replica.shape:
+            self._replica = Replica(self.settings, shape, self._keywords)
+            self._applied = 0
+
     def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
         """Apply all events that `reader` sees after the applied one, in batches.
 
         The rows are those of the reader's state, so the last event of a slot says all: a memory
         updated many times is read and analysed once, and one forgotten later not at all.
         """
+        self._fit(reader)
         after = self._applied
         last: dict[int, int] = {}
         while events := reader.events(after, _EVENTS_AT_ONCE):
@@ -152,7 +153,8 @@ class Space:
             rows = reader.rows(list(batch))  # what was forgotten must not have one: see Audit
             if audit is not None:
                 audit.add_rows(rows.values())
-            self._apply(batch, {slot: (row[2], row[3]) for slot, row in rows.items()})
+            vectors = reader.vectors(list(batch)) if self._replica.shape != Shape() else {}
+            self._apply(batch, rows, vectors)
 
     def _add_last(self, last: dict[int, int], events: Sequence[Event]) -> None:
         """Note the type of the last event of each slot."""
@@ -163,18 +165,24 @@ class Space:
                 )
             last[event.slot] = event.type
 
-    def _apply(self, last: Mapping[int, int], texts: Mapping[int, tuple[str, str | None]]) -> None:
+    def _apply(
+        self,
+        last: Mapping[int, int],
+        rows: Mapping[int, MemoryRow],
+        vectors: Mapping[int, list[VectorRow]],
+    ) -> None:
         """Bring the replica up to date with the last event of each of these slots; doing so again
         changes nothing.
 
-        `texts` has text and context of the slots to remember.
+        `rows` and `vectors` are those of the slots to remember.
         """
-        put = [slot for slot, kind in last.items() if kind == EventType.REMEMBER and slot in texts]
+        put = {
+            slot: rows[slot]
+            for slot, kind in last.items()
+            if kind == EventType.REMEMBER and slot in rows
+        }
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
-        if gone:
-            self._index.erase(gone)
-        if put:
-            self._index.put(put, [texts[slot][0] for slot in put], [texts[slot][1] for slot in put])
+        self._replica.apply(gone, put, vectors)
 
     def _change(self, work: Callable[[], T], newest: int) -> T:
         """Change the replica to the state after event `newest`. Needs `_apply_lock`."""
@@ -184,7 +192,7 @@ class Space:
             self._applied = newest
         except BaseException:
             # Half applied: start over at the next call.
-            self._index = self.settings.index()
+            self._replica = Replica(self.settings, self._replica.shape, self._keywords)
             self._applied = 0
             raise
         finally:
@@ -201,9 +209,10 @@ class Space:
             for problem in audit.problems(reader):
                 raise damaged(self.journal.where, problem)
 
-    def index_stats(self) -> dict[str, Any]:
-        """The figures of the index as it is."""
-        return dict(self._index.stats())
+    @property
+    def replica(self) -> Replica:
+        """The stores as they are."""
+        return self._replica
 
     def close(self) -> None:
         """Wait for the calls in progress (see `Journal.close`) and close the journal."""

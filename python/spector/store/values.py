@@ -18,7 +18,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from spector import arguments
 from spector.arguments import fold
+
+from .model import PINNED, UNRESOLVED
 
 MEMORY_TYPES: Final = ("working", "episodic", "semantic", "procedural")
 TAG_MATCHES: Final = ("all", "any")
@@ -54,8 +60,30 @@ class Unset(enum.Enum):
 UNSET: Final = Unset.UNSET
 
 
+class Vector(NamedTuple):
+    """What a model made of a text, on its way into the journal: see `VectorRow`."""
+
+    kind: str
+    model: str
+    content: int
+    data: bytes
+
+
+class Hints(NamedTuple):
+    """What importance is made of, each in [0, 1] (IMP-1); None where it was not said."""
+
+    interest: float | None = None
+    challenge: float | None = None
+    urgency: float | None = None
+
+
 class Draft(NamedTuple):
-    """A checked memory on its way into the journal. `id` is None when one is to be made."""
+    """A checked memory on its way into the journal.
+
+    `id` is None when one is to be made. `given`, `hints` and `stated` are what the caller said of
+    its vector and importance; `vectors`, `importance`, `surprise` and the pin that follows from it
+    are filled in before the journal sees it.
+    """
 
     id: str | None
     text: str
@@ -68,6 +96,16 @@ class Draft(NamedTuple):
     tags: tuple[str, ...]
     tags_json: str
     metadata_json: str
+    about_json: str
+    valence: int
+    arousal: int
+    flags: int
+    given: npt.NDArray[np.float32] | None
+    hints: Hints
+    stated: float | None
+    importance: float = 0.05
+    surprise: float = 0.0
+    vectors: tuple[Vector, ...] = ()
 
 
 _shortener = reprlib.Repr()
@@ -317,8 +355,55 @@ DRAFT_KEYS: Final = (
     "context",
     "timestamp",
     "metadata",
+    "about",
+    "vector",
+    "importance",
+    "interest",
+    "challenge",
+    "urgency",
+    "valence",
+    "arousal",
+    "unresolved",
+    "pinned",
 )
 _DRAFT_KEYS: Final = frozenset(DRAFT_KEYS)
+_TRAITS: Final = frozenset(DRAFT_KEYS[DRAFT_KEYS.index("about") :])
+_NO_HINTS: Final = Hints()
+_LARGEST: Final = 1e18
+
+
+def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
+    """A vector of finite numbers, not all of them zero."""
+    vector = arguments.reals(name, value, -_LARGEST, _LARGEST)  # type: ignore[arg-type]
+    if not vector.any():
+        raise ValueError(f"{name} must not be empty or all zeros, got {show(value)}")
+    return vector
+
+
+def check_names(name: str, value: object) -> str:
+    """JSON text of names that are not blank, in the order given, without duplicates."""
+    if value is None or (isinstance(value, (tuple, list)) and not value):
+        return "[]"
+    if isinstance(value, str):
+        value = (value,)
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise _type_error(name, value, "a str, or a list or tuple of str")
+    names = dict.fromkeys(check_label(f"each of {name}", item).strip() for item in value)
+    if "" in names:
+        raise ValueError(f"each of {name} must hold more than blanks, got {show(value)}")
+    return encode_json(list(names))
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise _type_error(name, value, "True or False")
+    return bool(value)
+
+
+def _share(item: Mapping[str, Any], name: str) -> float | None:
+    value = item.get(name)
+    return None if value is None else arguments.real(name, value, 0, 1)
 
 
 def check_draft(item: Mapping[str, Any], now: int) -> Draft:
@@ -336,6 +421,16 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
     author = get("author")
     timestamp = get("timestamp")
     tags, tags_json = check_tags("tags", get("tags", ()))
+    # The rest is rare, and an import has many items.
+    plain = len(item.keys() & _TRAITS) == 0
+    valence = 0 if plain else arguments.whole("valence", get("valence", 0), -128, 127)
+    arousal = None if plain else get("arousal")
+    vector = None if plain else get("vector")
+    stated = None if plain else get("importance")
+    flags = 0
+    if not plain:
+        flags |= PINNED if check_flag("pinned", get("pinned", False)) else 0
+        flags |= UNRESOLVED if check_flag("unresolved", get("unresolved", False)) else 0
     return Draft(
         id=None if memory_id is None else check_id("id", memory_id),
         text=check_text("text", item["text"]),
@@ -348,4 +443,19 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
         tags=tags,
         tags_json=tags_json,
         metadata_json=check_metadata("metadata", get("metadata")),
+        about_json="[]" if plain else check_names("about", get("about")),
+        valence=valence,
+        arousal=(
+            min(255, 2 * abs(valence))  # HDR-3
+            if arousal is None
+            else arguments.whole("arousal", arousal, 0, 255)
+        ),
+        flags=flags,
+        given=None if vector is None else check_vector("vector", vector),
+        hints=(
+            _NO_HINTS
+            if plain
+            else Hints(_share(item, "interest"), _share(item, "challenge"), _share(item, "urgency"))
+        ),
+        stated=None if stated is None else arguments.real("importance", stated, 0.05, 10),
     )

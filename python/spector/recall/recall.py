@@ -1,0 +1,51 @@
+"""One recall from query to hits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from spector.encoding import Models
+from spector.store.filters import Filter
+from spector.store.journal import Reader, damaged
+from spector.store.model import to_memory
+from spector.store.replica import Replica
+from spector.store.space import Space
+
+from .options import RecallOptions
+from .results import Hit
+from .steps import RecallContext, combine, encode_query, gather, rerank
+
+
+def recall(
+    space: Space,
+    models: Models,
+    text: str | None,
+    vector: npt.NDArray[np.float32] | None,
+    options: RecallOptions,
+    now: int,
+) -> tuple[list[Hit], tuple[str, ...]]:
+    """The best hits, best first (GEN-4), and what could not take part."""
+    wanted = options.filter()
+    query, errors = encode_query(models, text, vector, options)
+
+    def work(reader: Reader, replica: Replica) -> tuple[list[Hit], tuple[str, ...]]:
+        allow = None if wanted == Filter() else reader.matching(wanted)
+        if allow is not None and not allow.size:
+            return [], ()
+        context = RecallContext(text, query, options, models, replica, allow, now)
+        gather(context, errors)
+        combine(context)
+        rerank(context, errors)
+        slots = context.found.slots[: options.k].tolist()
+        scores = context.found.scores[: options.k].tolist()
+        rows = reader.rows(sorted(slots))
+        if len(rows) != len(slots):
+            missing = sorted(set(slots) - rows.keys())
+            raise damaged(space.journal.where, f"the memory in slot {missing[0]} is missing")
+        hits = [
+            Hit(score, to_memory(rows[slot])) for slot, score in zip(slots, scores, strict=True)
+        ]
+        return hits, tuple(context.degraded)
+
+    return space.read(work)

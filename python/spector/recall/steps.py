@@ -1,0 +1,298 @@
+"""The steps of a recall before the graph: lists, fusion, the cognitive factor, reranking (REC-1).
+
+Each step works on one `RecallContext`. A list that is not there or fails leaves the others as they
+are and is named in `degraded` (TSM-6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spector import lexical
+from spector.encoding import Encoded, Models
+from spector.errors import ConfigurationError
+from spector.records import ScoringOptions
+from spector.store.replica import Replica
+
+from .fusion import NONE, Candidates, fuse
+from .modes import MODES
+from .options import RecallOptions
+
+#: Weights of the lists where relative scores are fused; keywords have `gamma` (AM-12).
+RELATIVE_WEIGHTS: Final = {"dense": 0.5}
+#: Above this many memories token vectors are compared for candidates of other lists only (AM-21).
+LATE_EVERYWHERE: Final = 50_000
+_DEPTH: Final = 50
+
+
+@dataclass
+class RecallContext:
+    """One recall on its way through the steps."""
+
+    text: str | None
+    query: Encoded
+    options: RecallOptions
+    models: Models
+    replica: Replica
+    allow: npt.NDArray[np.uint32] | None
+    now: int
+    degraded: list[str] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    lists: dict[str, Candidates] = field(default_factory=dict)
+    exact: bool = False
+    found: Candidates = NONE
+
+    @property
+    def depth(self) -> int:
+        """How many memories of a list enter the fusion (RRF-3)."""
+        return max(_DEPTH, 2 * self.options.k)
+
+    def scoring(self) -> ScoringOptions:
+        """The options as the record store takes them; filters are in `allow`."""
+        options = self.options
+        return ScoringOptions(
+            now=self.now,
+            allow=None if self.allow is None else np.unique(self.allow),
+            strictness=options.strictness,
+            alpha=options.alpha,
+            beta=options.beta,
+            score_combine=options.score_combine,
+        )
+
+
+def encode_query(
+    models: Models, text: str | None, vector: npt.NDArray[np.float32] | None, options: RecallOptions
+) -> tuple[Encoded, dict[str, Exception]]:
+    """The query for each list of the mode, and what went wrong with which list."""
+    mode = MODES[options.text_search_mode]
+    query = Encoded(dense=vector)
+    errors: dict[str, Exception] = {}
+
+    def attempt(name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # whatever a model of somebody else raises
+            errors[name] = error
+
+    def dense() -> None:
+        assert models.dense is not None and text is not None
+        query.dense = np.asarray(models.dense.embed_query(text), np.float32)
+
+    def sparse() -> None:
+        assert asked is not None and text is not None
+        weights = asked.encode_query(text)
+        query.sparse = {term: float(weight) for term, weight in weights.items() if weight > 0}
+
+    def tokens() -> None:
+        assert models.tokens is not None and text is not None
+        query.tokens = np.asarray(models.tokens.encode_token_query(text), np.float32)
+
+    asked = models.query_table if mode.table_query else models.sparse
+    late = mode.rerank or options.enable_reranker or options.late_interaction != "off"
+    if text is not None:
+        if "dense" in mode.lists and vector is None and models.dense is not None:
+            attempt("dense", dense)
+        if "sparse" in mode.lists and asked is not None:
+            attempt("sparse", sparse)
+        if ("late" in mode.lists or _reranks(options)) and late and models.tokens is not None:
+            attempt("late", tokens)
+    return query, errors
+
+
+def _reranks(options: RecallOptions) -> bool:
+    mode = MODES[options.text_search_mode]
+    possible = "dense" in mode.lists or ("keyword" in mode.lists and len(mode.lists) > 1)
+    return mode.rerank or (
+        possible
+        and (
+            options.enable_reranker
+            or ("late" in mode.lists and options.late_interaction == "rerank")
+        )
+    )
+
+
+def gather(context: RecallContext, errors: dict[str, Exception]) -> None:
+    """Consult the lists of the mode."""
+    mode = MODES[context.options.text_search_mode]
+    steps: dict[str, Callable[[RecallContext], Candidates | str]] = {
+        "keyword": _keyword,
+        "dense": _dense,
+        "sparse": _sparse,
+        "late": _late,
+    }
+    # What a mode that is there for everybody does not need to be told of.
+    optional = context.options.text_search_mode == "hybrid"
+    for name in mode.lists:
+        if name in errors:
+            context.errors.append(errors[name])
+            context.degraded.append(f"{name}: {_short(errors[name])}")
+            continue
+        if name == "late" and context.options.late_interaction != "list":
+            continue
+        try:
+            found = steps[name](context)
+        except Exception as error:
+            context.errors.append(error)
+            context.degraded.append(f"{name}: {_short(error)}")
+            continue
+        if not isinstance(found, str):
+            context.lists[name] = found
+        elif mode.required:
+            raise ConfigurationError(
+                f"text_search_mode {context.options.text_search_mode!r} cannot work: {found}"
+            )
+        elif found and not (optional and found.startswith("no ")):
+            context.degraded.append(f"{name}: {found}")
+    if context.errors and not context.lists:
+        raise context.errors[0]
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _keyword(context: RecallContext) -> Candidates | str:
+    options = context.options
+    if not context.replica.keywords:
+        return "keyword search is off in this space (bm25_enabled=False)"
+    if context.text is None:
+        return "the query is a vector without text"
+    if not options.enable_text_search or (
+        options.gamma == 0 and options.text_search_mode != "keyword_only"
+    ):
+        return ""
+    index = context.replica.index
+    depth = options.k if options.text_search_mode == "keyword_only" else context.depth
+    slots, scores = index.search(context.text, min(depth, max(len(index), 1)), context.allow)
+    found = Candidates(slots, scores)
+    context.exact = len(slots) > 0 and _is_exact(context, int(slots[0]))
+    return found
+
+
+def _is_exact(context: RecallContext, slot: int) -> bool:
+    """Whether the query is one identifier that the index knows: all hits have it (RRF-5)."""
+    assert context.text is not None
+    if len(context.text.split(maxsplit=2)) != 1:
+        return False
+    index = context.replica.index
+    assert isinstance(index.analyzer, str)  # a space keeps the name of its analyzer
+    compounds = lexical.analyze(context.text, index.analyzer, index.language)
+    if len(compounds) != 1 or not compounds[0].identifier:
+        return False
+    whole = compounds[0].tokens[0].text
+    return any(term.term == whole for term in index.explain(slot, context.text))
+
+
+def _dense(context: RecallContext) -> Candidates | str:
+    shape = context.replica.shape
+    vector = context.query.dense
+    if vector is None:
+        return "no vector for the query: the memory was opened without an embedding_provider"
+    if not shape.dimensions:
+        return "no memory has a vector"
+    if vector.shape != (shape.dimensions,):
+        raise ValueError(
+            f"vector must have {shape.dimensions} dimensions, got an array of shape {vector.shape}"
+        )
+    whole = context.options.text_search_mode == "vector_only"
+    records = context.replica.records
+    search = records.similar
+    if whole and context.options.scoring_mode == "cognitive":
+        search = records.search
+    depth = context.options.k if whole else context.depth
+    answer = search(vector, context.scoring(), depth)
+    # In a fusion the cosine counts: it is what relative scores spread evenly.
+    scores = answer.scores
+    if not whole:
+        scores = (1 - answer.distances**2 / 2).astype(np.float32)
+    return Candidates(answer.slots.astype(np.int64), scores)
+
+
+def _sparse(context: RecallContext) -> Candidates | str:
+    query = context.query.sparse
+    if query is None:
+        table = MODES[context.options.text_search_mode].table_query
+        missing = "query_table" if table else "sparse_encoder"
+        return f"no sparse query: the memory was opened without a {missing}"
+    if not len(context.replica.sparse):
+        return "no memory has a sparse vector"
+    slots, scores = context.replica.sparse.search(query, context.depth, context.allow)
+    return Candidates(slots, scores)
+
+
+def _late(context: RecallContext) -> Candidates | str:
+    tokens = context.query.tokens
+    if tokens is None:
+        return "no token vectors for the query: the memory was opened without a token_encoder"
+    store = context.replica.tokens
+    if not len(store):
+        return "no memory has token vectors"
+    among = context.allow
+    if len(store) > LATE_EVERYWHERE:
+        others = [found.slots for found in context.lists.values()]
+        among = np.unique(np.concatenate(others)).astype(np.uint32) if others else among
+    slots, scores = store.search(tokens.reshape(-1), context.depth, among)
+    return Candidates(slots, scores)
+
+
+def combine(context: RecallContext) -> None:
+    """Fuse the lists (RRF-4); exact identifier hits stand before all others (RRF-5, AM-12)."""
+    options = context.options
+    mode = MODES[options.text_search_mode]
+    if mode.required or context.lists.keys() == {"keyword"}:
+        # One list is what it is: keywords alone keep BM25's scores (API-1).
+        (context.found,) = context.lists.values()
+        return
+    relative = options.fusion == "relative"
+    weights = dict(RELATIVE_WEIGHTS) if relative else {}
+    weights["keyword"] = options.gamma * (len(context.lists) if context.exact else 1)
+    fused = fuse(context.lists, weights, options.fusion, options.rrf_k)
+    slots, scores = fused
+    if options.scoring_mode == "cognitive" and len(slots):
+        factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring())
+        if options.score_combine == "additive":
+            share = options.alpha / (options.alpha + options.beta)
+            scores = share * scores + (factor - share)
+        else:
+            scores = scores * factor
+    if context.exact:
+        first = context.lists["keyword"]
+        base = 1.0 + float(scores.max(initial=0.0))
+        others = ~np.isin(slots, first.slots)
+        slots = np.concatenate([first.slots, slots[others]])
+        scores = np.concatenate([base + _falling(first.scores), scores[others]])
+    order = np.lexsort((slots, -scores))
+    best = float(scores[order[0]]) if len(order) else 1.0
+    context.found = Candidates(slots[order], (scores[order] / (best or 1.0)).astype(np.float32))
+
+
+def _falling(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    best = scores.max(initial=0.0)
+    falling: npt.NDArray[np.float32] = scores / best if best > 0 else scores
+    return falling
+
+
+def rerank(context: RecallContext, errors: dict[str, Exception]) -> None:
+    """Let token vectors order the first results (RRK-2)."""
+    if not _reranks(context.options) or not len(context.found.slots):
+        return
+    tokens = context.query.tokens
+    if tokens is None or not len(context.replica.tokens):
+        reason = _short(errors["late"]) if "late" in errors else "no token vectors"
+        context.degraded.append(f"rerank: {reason}")
+        return
+    slots, scores = context.found
+    depth = min(context.options.reranker_depth, len(slots))
+    among = np.sort(slots[:depth]).astype(np.uint32)
+    found, sums = context.replica.tokens.search(tokens.reshape(-1), depth, among)
+    late = dict(zip(found.tolist(), sums.tolist(), strict=True))
+    first = np.asarray([late.get(slot, 0.0) for slot in slots[:depth].tolist()], np.float32)
+    combined = 0.3 * scores / max(float(scores[0]), 1e-9)
+    combined[:depth] += 0.7 * np.maximum(first / len(tokens), 0)
+    order = np.lexsort((slots, -combined))
+    context.found = Candidates(slots[order], combined[order].astype(np.float32))

@@ -1,0 +1,147 @@
+"""What a process keeps in memory of a space: the stores that answer recalls.
+
+Everything here follows from rows of the journal; `Space` says when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spector import _core
+from spector.lexical import TextIndex
+from spector.records import RecordStore
+
+from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
+from .vectors import unpack_dense, unpack_sparse, unpack_tokens
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides scores. Stored with the space; the stored ones win."""
+
+    k1: float
+    b: float
+    analyzer: str
+    language: str | None
+
+    def index(self) -> TextIndex:
+        """An empty index with these settings."""
+        return TextIndex(k1=self.k1, b=self.b, analyzer=self.analyzer, language=self.language)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Models and dimensions of the vectors in a space; empty where there are none yet."""
+
+    dense: str = ""
+    dimensions: int = 0
+    sparse: str = ""
+    tokens: str = ""
+    token_dimensions: int = 0
+
+
+class Replica:
+    """The stores. Readers of any thread may use them; one thread at a time calls `apply`."""
+
+    def __init__(self, settings: Settings, shape: Shape, keywords: bool = True) -> None:
+        self.shape = shape
+        self.keywords = keywords
+        self.index = settings.index()
+        self.records = RecordStore(shape.dimensions)
+        self.sparse = _core.SparseIndex()
+        self.tokens = _core.TokenVectors(shape.token_dimensions or 1)
+
+    def apply(
+        self,
+        gone: Sequence[int],
+        rows: Mapping[int, MemoryRow],
+        vectors: Mapping[int, Sequence[VectorRow]],
+    ) -> None:
+        """Forget `gone` and remember `rows`, each instead of what there was in its slot."""
+        if gone:
+            slots = np.asarray(gone, np.uint32)
+            self.index.erase(slots)
+            self.records.remove(slots)
+            self.sparse.erase(slots)
+            self.tokens.erase(slots)
+        if not rows:
+            return
+        slots = np.fromiter(rows, np.uint32, len(rows))
+        if self.keywords:
+            texts = [row[2] for row in rows.values()]
+            self.index.put(slots, texts, [row[3] for row in rows.values()])
+        found: dict[str, dict[int, bytes]] = {"dense": {}, "sparse": {}, "tokens": {}}
+        for slot, of_slot in vectors.items():
+            for vector in of_slot:
+                if vector.model == self._model(vector.kind):
+                    found[vector.kind][slot] = vector.data
+        self._put_records(slots, rows, found["dense"])
+        self._put_sparse(slots, found["sparse"])
+        self._put_tokens(slots, found["tokens"])
+
+    def _model(self, kind: str) -> str:
+        return str(getattr(self.shape, kind))
+
+    def _put_records(
+        self,
+        slots: npt.NDArray[np.uint32],
+        rows: Mapping[int, MemoryRow],
+        vectors: Mapping[int, bytes],
+    ) -> None:
+        values = list(rows.values())
+        flags = np.asarray([row[18] for row in values])
+        columns: dict[str, npt.NDArray[Any]] = {
+            "type": np.asarray([row[4] for row in values]),
+            "timestamp": np.asarray([row[8] for row in values]),
+            "importance": np.asarray([row[14] for row in values]),
+            "surprise": np.asarray([row[15] for row in values]),
+            "valence": np.asarray([row[16] for row in values]),
+            "arousal": np.asarray([row[17] for row in values]),
+            "pinned": (flags & PINNED) != 0,
+            "resolved": (flags & UNRESOLVED) == 0,
+        }
+        has = np.asarray([slot in vectors for slot in rows])
+        for chosen in (has, ~has):
+            if not chosen.any():
+                continue
+            some = slots[chosen]
+            dense = None
+            if chosen is has:
+                dense = np.stack([unpack_dense(vectors[slot]) for slot in some.tolist()])
+            fields = {name: column[chosen] for name, column in columns.items()}
+            fields["type"] = fields["type"].tolist()
+            self.records.put(some, dense, **fields)
+
+    def _put_sparse(self, slots: npt.NDArray[np.uint32], vectors: Mapping[int, bytes]) -> None:
+        if vectors or len(self.sparse):
+            self.sparse.put(slots, [unpack_sparse(vectors.get(int(slot))) for slot in slots])
+
+    def _put_tokens(self, slots: npt.NDArray[np.uint32], vectors: Mapping[int, bytes]) -> None:
+        if not vectors and not len(self.tokens):
+            return
+        parts = [
+            unpack_tokens(vectors.get(int(slot)), self.shape.token_dimensions) for slot in slots
+        ]
+        ends = np.zeros(len(parts) + 1, np.uint64)
+        np.cumsum([len(scales) for _, scales in parts], out=ends[1:])
+        self.tokens.put(
+            slots,
+            ends,
+            np.concatenate([codes for codes, _ in parts]),
+            np.concatenate([scales for _, scales in parts]),
+        )
+
+    def bytes(self) -> dict[str, int]:
+        """Memory of each store."""
+        usage: dict[str, Any] = {
+            "keyword": self.index.stats()["bytes"],
+            "records": self.records.memory_usage()["bytes"],
+            "sparse": self.sparse.memory_usage(),
+            "tokens": self.tokens.memory_usage(),
+        }
+        return usage
