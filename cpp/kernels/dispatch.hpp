@@ -7,8 +7,8 @@
 
 #include "kernels/bm25.hpp"
 #include "kernels/graph.hpp"
-#include "kernels/sets.hpp"
 #include "kernels/records.hpp"
+#include "kernels/sets.hpp"
 
 namespace spector::kernels {
 

@@ -2,8 +2,8 @@
 // else: a shared inline function built here with AVX could be the copy the linker keeps for all.
 #include "kernels/bm25.inl"
 #include "kernels/graph.inl"
-#include "kernels/sets.inl"
 #include "kernels/records.inl"
+#include "kernels/sets.inl"
 
 namespace spector::kernels {
 

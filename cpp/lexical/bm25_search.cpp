@@ -584,8 +584,7 @@ class SegmentSearch {
   // the impact, and each table entry less than 2 above its bound.
   [[nodiscard]] float sure_score(float bound) const noexcept {
     const double average = average_length(state_);
-    const auto lower_factor =
-        static_cast<float>(std::min(1.0, average / segment_.bound_average()));
+    const auto lower_factor = static_cast<float>(std::min(1.0, average / segment_.bound_average()));
     const float sum = (bound - 2 * static_cast<float>(lists_.size())) / (scale_ * upper_factor_) -
                       weights_ / 255.0F;
     return sum * lower_factor * 0.9999F;
