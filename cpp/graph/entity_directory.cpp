@@ -106,7 +106,7 @@ std::vector<EntityDirectory::Link> EntityDirectory::View::links(std::uint32_t en
 
 float EntityDirectory::View::link_strength(std::uint32_t entity, std::int64_t index) const {
   const Node& node = nodes_[resolve(entity)];
-  if (index < 0 || index >= node.adj_count) return 0;
+  if (index < 0 || index >= std::int64_t{node.adj_count}) return 0;
   return segment_[static_cast<std::size_t>(node.adj_offset + index)].strength();
 }
 
@@ -274,7 +274,7 @@ std::span<const std::uint32_t> EntityDirectory::entities_of(std::uint32_t memory
 }
 
 std::size_t EntityDirectory::find_link(const Node& node, std::uint32_t memory) const noexcept {
-  std::size_t at = static_cast<std::size_t>(node.adj_offset);
+  auto at = static_cast<std::size_t>(node.adj_offset);
   while (true) {
     const std::span<const Link> run = segment_.view().run(at);
     const auto link = std::find_if(run.begin(), run.end(),

@@ -168,7 +168,7 @@ class EntityDirectory {
     // f(span<const Link>) for the links in order, piece by piece.
     template <class F>
     void for_each_piece(const Node& node, const F& f) const {
-      std::size_t at = static_cast<std::size_t>(node.adj_offset);
+      auto at = static_cast<std::size_t>(node.adj_offset);
       for (std::size_t left = node.adj_count; left > 0;) {
         std::span<const Link> piece = segment_.run(at);
         if (piece.size() > left) piece = piece.first(left);

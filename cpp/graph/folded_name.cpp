@@ -11,7 +11,7 @@ constexpr bool is_separator(char32_t c) noexcept { return c >= 0x1c && c <= 0x1f
 // A space for white space, lower case for letters, others themselves.
 constexpr std::array<char, 128> make_ascii() noexcept {
   std::array<char, 128> folded{};
-  for (unsigned char c = 0; c < folded.size(); ++c) {
+  for (char32_t c = 0; c < folded.size(); ++c) {
     const bool space = c == ' ' || (c >= '\t' && c <= '\r') || is_separator(c);
     const bool upper = c >= 'A' && c <= 'Z';
     folded[c] = space ? ' ' : static_cast<char>(upper ? c + ('a' - 'A') : c);

@@ -132,6 +132,7 @@ std::vector<TagCoActivation::Edges::Entry> TagCoActivation::View::edges() const 
 
 std::vector<TagCoActivation::Collision> TagCoActivation::View::collisions() const {
   std::vector<Collision> found;
+  found.reserve(collisions_.size());
   for (std::size_t i = 0; i < collisions_.size(); ++i) found.push_back(collisions_[i]);
   return found;
 }
