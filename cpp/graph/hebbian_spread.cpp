@@ -17,38 +17,80 @@ namespace spector {
 namespace {
 
 // Ascending keys are strengths descending, then slots ascending (GEN-4). Strengths are positive, so
-// their bits ascend as they do.
+// their bits ascend as they do, and at most 1.
+constexpr auto kStrongest = std::bit_cast<std::uint32_t>(1.0F);
 std::uint64_t key_of(std::uint32_t slot, float strength) noexcept {
-  return static_cast<std::uint64_t>(~std::bit_cast<std::uint32_t>(strength)) << 32 | slot;
+  return static_cast<std::uint64_t>(kStrongest - std::bit_cast<std::uint32_t>(strength)) << 32 |
+         slot;
 }
 Activation activation(std::uint64_t key) noexcept {
   return {static_cast<std::uint32_t>(key),
-          std::bit_cast<float>(~static_cast<std::uint32_t>(key >> 32))};
+          std::bit_cast<float>(kStrongest - static_cast<std::uint32_t>(key >> 32))};
 }
+
+// Ends of paths with their strengths, gathered until they are so many that one look at each of the
+// tables they go into is worth it.
+class Ends {
+ public:
+  void clear() {
+    slots_.resize(kFull + HebbianGraph::kMaxDegree);
+    values_.resize(kFull + HebbianGraph::kMaxDegree);
+    size_ = 0;
+  }
+  [[nodiscard]] bool full() const noexcept { return size_ >= kFull; }
+
+  // The ends of paths from `seed` which go on from one with `strength`. Not if full().
+  void append(const HebbianRow& row, std::uint32_t seed, float strength, float min_strength) {
+    std::uint32_t* const slots = slots_.data();
+    float* const values = values_.data();
+    std::size_t n = size_;
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      const std::uint32_t slot = row.neighbour(j);
+      const float product = strength * row.weight(j);
+      slots[n] = slot;
+      values[n] = product;
+      n += static_cast<std::size_t>(product >= min_strength) &
+           static_cast<std::size_t>(slot != seed);
+    }
+    size_ = n;
+  }
+  [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept {
+    return {slots_.data(), size_};
+  }
+  [[nodiscard]] std::span<const float> values() const noexcept { return {values_.data(), size_}; }
+
+ private:
+  static constexpr std::size_t kFull = 512;
+  std::vector<std::uint32_t> slots_;
+  std::vector<float> values_;
+  std::size_t size_ = 0;
+};
 
 // The greatest strength of each slot that was reached.
 class Strengths {
  public:
-  void clear() {
-    slots_.clear();
-    values_.clear();
-  }
-  void reserve(std::size_t expected) { slots_.reserve(expected); }
-  void raise(std::uint32_t slot, float strength) {
-    const VisitedSet::Place place = slots_.insert(slot);
-    if (place.is_new) {
-      values_.push_back(strength);
-    } else if (strength > values_[place.index]) {
-      values_[place.index] = strength;
+  void clear() { slots_.clear(); }
+  // That many slots will be reached in all, or fewer.
+  void reserve(std::size_t expected) { slots_.reserve(2 * expected); }
+  void raise(std::span<const std::uint32_t> slots, std::span<const float> strengths) {
+    if (values_.size() < slots_.size() + slots.size()) {
+      values_.resize(2 * (slots_.size() + slots.size()));
     }
+    float* const values = values_.data();
+    slots_.insert(slots, [=](std::size_t i, VisitedSet::Place place) {
+      float& value = values[place.index];
+      value = place.is_new ? strengths[i] : std::max(value, strengths[i]);
+    });
   }
   [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept { return slots_.keys(); }
-  [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
-  [[nodiscard]] std::size_t size() const noexcept { return values_.size(); }
+  [[nodiscard]] std::span<const float> values() const noexcept {
+    return {values_.data(), slots_.size()};
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
 
  private:
   VisitedSet slots_;
-  std::vector<float> values_;
+  std::vector<float> values_;  // of those in slots_, and room for more
 };
 
 struct Step {
@@ -61,6 +103,7 @@ struct Step {
 struct Scratch {
   Strengths reached;   // by any seed
   Strengths of_level;  // by one seed in one level
+  Ends ends;           // not yet in one of these
   std::vector<Step> steps;
   std::vector<Step> next;
   std::vector<HebbianRow> rows;
@@ -70,35 +113,38 @@ struct Scratch {
 // What one large call has left is given back after it.
 constexpr std::size_t kKeptResults = std::size_t{1} << 18;
 
-// Two passes by counting put the keys in the order of their first 22 differing bits, in which few
-// agree; what is left to do is done by insertion. Where many agree (equal strengths) that would
-// take long, so it gives up after some moves.
-void sort_keys(Scratch& scratch) {
+// Two passes by counting put the keys in the order of the first 18 bits that strengths of at least
+// `min_strength` may differ in, in which few agree; what is left to do is done by insertion. Where
+// many agree (equal strengths) that would take long, so it gives up after some moves.
+void sort_keys(Scratch& scratch, float min_strength) {
   std::vector<std::uint64_t>& keys = scratch.keys;
   constexpr std::size_t kFew = 200;
   if (keys.size() <= kFew) {
     std::sort(keys.begin(), keys.end());
     return;
   }
-  constexpr std::size_t kDigit = 11;
+  constexpr std::size_t kDigit = 9;
   constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
-  std::uint64_t least = keys[0];
-  std::uint64_t greatest = keys[0];
+  const auto bits = static_cast<std::size_t>(std::bit_width(key_of(0, min_strength)));
+  const std::size_t shift = std::max<std::size_t>(bits, 32 + 2 * kDigit) - 2 * kDigit;
+  const auto digit = [shift](std::uint64_t key, std::size_t which) {
+    return key >> (shift + which * kDigit) & (kBuckets - 1);
+  };
+  std::array<std::array<std::uint32_t, kBuckets>, 2> places{};
   for (const std::uint64_t key : keys) {
-    least = std::min(least, key);
-    greatest = std::max(greatest, key);
+    ++places[0][digit(key, 0)];
+    ++places[1][digit(key, 1)];
   }
-  const auto bits = static_cast<std::size_t>(std::bit_width(greatest - least));
-  const std::size_t shift = bits - std::min(bits, 2 * kDigit);
+  std::array<std::uint32_t, 2> place{};
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    place[0] += std::exchange(places[0][i], place[0]);
+    place[1] += std::exchange(places[1][i], place[1]);
+  }
   scratch.sorted.resize(keys.size());
-  for (const std::size_t digit : {shift, shift + kDigit}) {
-    std::array<std::uint32_t, kBuckets> places{};
-    for (const std::uint64_t key : keys) ++places[(key - least) >> digit & (kBuckets - 1)];
-    std::uint32_t place = 0;
-    for (std::uint32_t& count : places) place += std::exchange(count, place);
-    for (const std::uint64_t key : keys) {
-      scratch.sorted[places[(key - least) >> digit & (kBuckets - 1)]++] = key;
-    }
+  for (std::size_t which = 0; which < 2; ++which) {
+    std::uint64_t* const to = scratch.sorted.data();
+    std::uint32_t* const next = places[which].data();
+    for (const std::uint64_t key : keys) to[next[digit(key, which)]++] = key;
     keys.swap(scratch.sorted);
   }
   std::size_t moves = 8 * keys.size();
@@ -106,6 +152,7 @@ void sort_keys(Scratch& scratch) {
     const std::uint64_t key = keys[i];
     std::size_t at = i;
     for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
+    if (at == i) continue;
     keys[at] = key;
     if (i - at > moves) {
       std::sort(keys.begin(), keys.end());
@@ -134,6 +181,7 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
 
   thread_local Scratch scratch;
   Strengths& reached = scratch.reached;
+  Ends& ends = scratch.ends;
   std::vector<Step>& steps = scratch.steps;
   reached.clear();
   steps.clear();
@@ -159,36 +207,40 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
       entries += scratch.rows[i].size();
     }
     const bool last = level == depth;
-    if (last) reached.reserve(reached.size() + entries);
+    reached.reserve(std::min(slots_, reached.size() + entries));
 
     scratch.next.clear();
+    ends.clear();
     for (std::size_t i = 0; i < std::min(kAhead, steps.size()); ++i) scratch.rows[i].prefetch();
     for (std::size_t i = 0; i < steps.size();) {
-      // The steps of one seed lie side by side.
+      // The steps of one seed lie side by side. In the first level that is one, whose ends differ.
       const std::uint32_t seed = steps[i].seed;
-      const bool first_level = level == 1;
-      Strengths& into = last || first_level ? reached : scratch.of_level;
-      if (!last && !first_level) into.clear();
+      const bool merges = !last && level > 1;
+      Strengths& into = merges ? scratch.of_level : reached;
+      if (merges) into.clear();
       for (; i < steps.size() && steps[i].seed == seed; ++i) {
         if (i + kAhead < steps.size()) scratch.rows[i + kAhead].prefetch();
-        const HebbianRow row = scratch.rows[i];
-        const float strength = steps[i].strength;
-        for (std::size_t j = 0; j < row.size(); ++j) {
-          const float product = strength * row.weight(j);
-          const std::uint32_t slot = row.neighbour(j);
-          if (!(product >= min_strength) || slot == seed) continue;
-          into.raise(slot, product);
-          if (first_level && !last) scratch.next.push_back({slot, seed, product});
+        const std::size_t before = ends.slots().size();
+        ends.append(scratch.rows[i], seed, steps[i].strength, min_strength);
+        if (!last && !merges) {
+          for (std::size_t j = before; j < ends.slots().size(); ++j) {
+            scratch.next.push_back({ends.slots()[j], seed, ends.values()[j]});
+          }
+        }
+        if (ends.full()) {
+          into.raise(ends.slots(), ends.values());
+          ends.clear();
         }
       }
-      if (last || first_level) continue;
+      if (!merges) continue;
+      into.raise(ends.slots(), ends.values());
+      ends.clear();
       for (std::size_t j = 0; j < into.size(); ++j) {
-        const std::uint32_t slot = into.slots()[j];
-        const float strength = into.values()[j];
-        reached.raise(slot, strength);
-        scratch.next.push_back({slot, seed, strength});
+        scratch.next.push_back({into.slots()[j], seed, into.values()[j]});
       }
+      reached.raise(into.slots(), into.values());
     }
+    reached.raise(ends.slots(), ends.values());
     steps.swap(scratch.next);
   }
 
@@ -201,7 +253,7 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
     std::nth_element(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(limit), keys.end());
     keys.resize(limit);
   }
-  sort_keys(scratch);
+  sort_keys(scratch, min_strength);
   std::vector<Activation> found(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) found[i] = activation(keys[i]);
   if (reached.size() > kKeptResults) scratch = {};

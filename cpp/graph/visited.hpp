@@ -48,6 +48,38 @@ class VisitedSet {
     }
   }
 
+  // Inserts them in turn and calls visit(i, place) for keys[i].
+  template <class Visit>
+  void insert(std::span<const std::uint32_t> keys, const Visit& visit) {
+    const std::size_t before = keys_.size();
+    reserve(before + keys.size());
+    keys_.resize(before + keys.size());
+    std::uint32_t* const met = keys_.data();
+    Cell* const cells = cells_.data();
+    const std::uint32_t first = first_;
+    const std::size_t mask = mask_;
+    auto n = static_cast<std::uint32_t>(before);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::uint32_t key = keys[i];
+      for (std::size_t at = mixed(key) & mask;; at = (at + 1) & mask) {
+        const Cell cell = cells[at];
+        const std::uint32_t index = cell.place - first;
+        if (index >= n) {
+          cells[at] = {key, first + n};
+          met[n] = key;
+          visit(i, Place{n, true});
+          ++n;
+          break;
+        }
+        if (cell.key == key) {
+          visit(i, Place{index, false});
+          break;
+        }
+      }
+    }
+    keys_.resize(n);
+  }
+
   // The index of a key that is there, else kAbsent.
   [[nodiscard]] std::uint32_t find(std::uint32_t key) const noexcept {
     if (keys_.empty()) return kAbsent;
@@ -75,9 +107,10 @@ class VisitedSet {
   static constexpr std::size_t kLeast = 256;
   static constexpr std::size_t kKept = std::size_t{1} << 18;  // cells: 2 MiB
 
-  [[nodiscard]] std::size_t home(std::uint32_t key) const noexcept {
-    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15U) >> 32) & mask_;
+  [[nodiscard]] static std::size_t mixed(std::uint32_t key) noexcept {
+    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15U) >> 32);
   }
+  [[nodiscard]] std::size_t home(std::uint32_t key) const noexcept { return mixed(key) & mask_; }
 
   // Uses the least power of two of cells that is no less than `wanted`, all of them free.
   void use(std::size_t wanted) {
