@@ -86,15 +86,30 @@ TEST_CASE("a visited set agrees with a model, used again and again") {
     set.clear(round % 3 == 0 ? n : 0);
     std::vector<std::uint32_t> keys;
     std::vector<std::uint32_t> place(range, VisitedSet::kAbsent);
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const std::uint32_t key = random() % range;
-      const auto [index, is_new] = set.insert(key * 4096U);
-      REQUIRE(is_new == (place[key] == VisitedSet::kAbsent));
-      if (is_new) {
+    const auto check = [&](std::uint32_t key, VisitedSet::Place at) {
+      REQUIRE(at.is_new == (place[key] == VisitedSet::kAbsent));
+      if (at.is_new) {
         place[key] = static_cast<std::uint32_t>(keys.size());
         keys.push_back(key * 4096U);
       }
-      REQUIRE(index == place[key]);
+      REQUIRE(at.index == place[key]);
+    };
+    std::vector<std::uint32_t> some;
+    for (std::uint32_t i = 0; i < n; i += static_cast<std::uint32_t>(some.size())) {
+      some.resize(std::min<std::size_t>(n - i, 1 + random() % (round % 2 == 0 ? 1 : 1000)));
+      for (std::uint32_t& key : some) key = random() % range;
+      if (some.size() == 1) {
+        check(some[0], set.insert(some[0] * 4096U));
+        continue;
+      }
+      std::vector<std::uint32_t> scaled;
+      for (const std::uint32_t key : some) scaled.push_back(key * 4096U);
+      std::size_t next = 0;
+      set.insert(scaled, [&](std::size_t i_key, VisitedSet::Place at) {
+        REQUIRE(i_key == next++);
+        check(some[i_key], at);
+      });
+      REQUIRE(next == some.size());
     }
     REQUIRE(std::vector(set.keys().begin(), set.keys().end()) == keys);
     for (std::uint32_t i = 0; i < 100; ++i) {
