@@ -1,6 +1,7 @@
 // The kernels of the graph on every instruction set against the plain loop, bit for bit (GEN-3).
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
