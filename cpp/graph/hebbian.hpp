@@ -177,7 +177,7 @@ class HebbianGraph {
                                                  std::size_t limit) const;
 
     // HEB-10, AM-22: an edge that is an only connection has 255; any other has an estimate of its
-    // share of the spanning trees, at most kBridge - 1. One depth-first pass, some words a slot.
+    // share of the spanning trees, at most kBridge - 1. Some words a slot, some looks at each edge.
     [[nodiscard]] BridgeScores bridge_scores() const;
 
     // The graph as one CSR without gaps.

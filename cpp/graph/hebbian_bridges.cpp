@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/large_array.hpp"
@@ -14,62 +14,110 @@ namespace {
 
 constexpr std::uint32_t kOnly = 255;
 
+// A spanning forest, grown breadth first: the rows that come next are known, so their memory can be
+// asked for in time.
+struct Forest {
+  std::shared_ptr<std::uint32_t[]> order;   // the slots as they were met
+  std::shared_ptr<std::uint32_t[]> number;  // of a slot in `order`: that of its parent is less
+  std::shared_ptr<std::uint32_t[]> parent;  // of a slot; of a root, itself
+};
+
+Forest grow(const HebbianBase& graph) {
+  const std::size_t n = graph.slots;
+  const Forest forest{make_large_array<std::uint32_t>(n), make_large_array<std::uint32_t>(n),
+                      make_large_array<std::uint32_t>(n)};
+  const std::uint32_t* const offsets = graph.offsets.get();
+  const std::uint32_t* const neighbours = graph.neighbours.get();
+  std::uint32_t* const order = forest.order.get();
+  std::uint32_t* const number = forest.number.get();
+  std::uint32_t* const parent = forest.parent.get();
+  std::vector<std::uint64_t> met((n + 63) / 64, 0);  // a bit each: small enough for the cache
+  std::uint32_t n_met = 0;
+  const auto meet = [&](std::uint32_t slot, std::uint32_t from) {
+    met[slot / 64] |= std::uint64_t{1} << slot % 64;
+    number[slot] = n_met;
+    parent[slot] = from;
+    order[n_met++] = slot;
+  };
+  constexpr std::size_t kAhead = 12;
+  constexpr std::size_t kLine = 16;  // words
+  std::uint32_t next = 0;
+  for (std::uint32_t root = 0; root < n; ++root) {
+    if ((met[root / 64] >> root % 64 & 1) != 0) continue;
+    meet(root, root);
+    for (; next < n_met; ++next) {
+      if (next + 2 * kAhead < n_met) __builtin_prefetch(offsets + order[next + 2 * kAhead]);
+      if (next + kAhead < n_met) {
+        const std::uint32_t slot = order[next + kAhead];
+        for (std::size_t i = offsets[slot]; i < offsets[slot + 1]; i += kLine) {
+          __builtin_prefetch(neighbours + i);
+        }
+      }
+      const std::uint32_t slot = order[next];
+      for (std::uint32_t i = offsets[slot]; i < offsets[slot + 1]; ++i) {
+        const std::uint32_t other = neighbours[i];
+        if ((met[other / 64] >> other % 64 & 1) == 0) meet(other, slot);
+      }
+    }
+  }
+  return forest;
+}
+
 // Marks every edge without which its ends would not be connected, in both directions. `scores` has
 // one for each entry. Returns how many edges there are.
 //
-// A depth-first walk numbers the slots as it meets them; an edge of its tree is an only connection
-// if nothing below it has an edge to its upper end or beyond (Tarjan's low-link, without recursion
-// as paths may be as long as the graph is large).
+// Such an edge is in every spanning forest, and no other edge closes a circle with it. So each edge
+// beside the forest joins what lies on its circle into one group; the edges of the forest that are
+// left between groups are the only connections. A group is known by its slot nearest to the root,
+// and edges within a group need nothing, so that all takes little more than one look at each edge.
 std::size_t mark_only_connections(const HebbianBase& graph, std::uint8_t* scores) {
-  struct Frame {
-    std::uint32_t slot;
-    std::uint32_t at;   // the next entry of its row
-    std::uint32_t end;  // of its row
-    std::uint32_t low;  // the least number that an edge from here or below leads to
-  };
+  const Forest forest = grow(graph);
   const std::uint32_t* const offsets = graph.offsets.get();
   const std::uint32_t* const neighbours = graph.neighbours.get();
-  std::vector<std::uint32_t> numbers(graph.slots, 0);  // from 1 in order of meeting
-  std::vector<Frame> path;
-  std::uint32_t n_met = 0;
-  std::size_t n_only = 0;
-  const auto enter = [&](std::uint32_t slot) {
-    const std::uint32_t first = offsets[slot];
-    const std::uint32_t end = offsets[slot + 1];
-    for (std::uint32_t i = first; i < end; ++i) __builtin_prefetch(&numbers[neighbours[i]]);
-    numbers[slot] = ++n_met;
-    path.push_back({slot, first, end, n_met});
+  const std::uint32_t* const number = forest.number.get();
+  const std::uint32_t* const parent = forest.parent.get();
+  const auto groups = make_large_array<std::uint32_t>(graph.slots);  // a slot of it nearer the root
+  std::uint32_t* const up = groups.get();
+  std::size_t n_left = 0;  // edges of the forest between groups
+  for (std::uint32_t slot = 0; slot < graph.slots; ++slot) {
+    up[slot] = slot;
+    n_left += parent[slot] == slot ? 0 : 1;
+  }
+  const auto group_of = [up](std::uint32_t slot) {
+    while (up[slot] != slot) {
+      up[slot] = up[up[slot]];
+      slot = up[slot];
+    }
+    return slot;
   };
-  for (std::size_t root = 0; root < graph.slots; ++root) {
-    if (numbers[root] != 0) continue;
-    enter(static_cast<std::uint32_t>(root));
-    while (true) {
-      Frame& frame = path.back();
-      if (frame.at < frame.end) {
-        const std::uint32_t slot = neighbours[frame.at++];
-        const std::uint32_t number = numbers[slot];
-        if (number == 0) {
-          enter(slot);
-        } else if (path.size() < 2 || slot != path[path.size() - 2].slot) {
-          frame.low = std::min(frame.low, number);
-        }
-        continue;
+  constexpr std::size_t kAhead = 32;
+  for (std::uint32_t slot = 0; slot < graph.slots && n_left > 0; ++slot) {
+    for (std::uint32_t i = offsets[slot]; i < offsets[slot + 1]; ++i) {
+      if (i + kAhead < graph.entries) __builtin_prefetch(up + neighbours[i + kAhead]);
+      const std::uint32_t other = neighbours[i];
+      if (other > slot) break;  // each edge once
+      std::uint32_t a = group_of(slot);
+      std::uint32_t b = group_of(other);
+      if (a == b || parent[slot] == other || parent[other] == slot) continue;
+      while (a != b) {
+        if (number[a] < number[b]) std::swap(a, b);
+        up[a] = parent[a];
+        a = group_of(a);
+        --n_left;
       }
-      const Frame done = frame;
-      path.pop_back();
-      if (path.empty()) break;
-      Frame& above = path.back();
-      if (done.low > numbers[above.slot]) {
-        ++n_only;
-        scores[above.at - 1] = kOnly;
-        const std::uint32_t* const row = neighbours + offsets[done.slot];
-        const std::uint32_t* const back = std::lower_bound(row, neighbours + done.end, above.slot);
-        scores[back - neighbours] = kOnly;
-      }
-      above.low = std::min(above.low, done.low);
     }
   }
-  return n_only;
+
+  const auto mark = [&](std::uint32_t from, std::uint32_t to) {
+    const std::uint32_t* const row = neighbours + offsets[from];
+    scores[std::lower_bound(row, neighbours + offsets[from + 1], to) - neighbours] = kOnly;
+  };
+  for (std::uint32_t slot = 0; slot < graph.slots && n_left > 0; ++slot) {
+    if (up[slot] != slot || parent[slot] == slot) continue;
+    mark(slot, parent[slot]);
+    mark(parent[slot], slot);
+  }
+  return n_left;
 }
 
 std::uint32_t n_shared(const HebbianBase& graph, std::uint32_t a, std::uint32_t b) noexcept {
