@@ -13,6 +13,7 @@ namespace spector {
 namespace {
 
 constexpr std::uint32_t kOnly = 255;
+constexpr double kHalf = 0.5;  // rounds what is cut off after it
 
 // A spanning forest, grown breadth first: the rows that come next are known, so their memory can be
 // asked for in time.
@@ -162,7 +163,7 @@ HebbianGraph::BridgeScores HebbianGraph::View::bridge_scores() const {
         share = std::min(share, 1 / (1 + static_cast<double>(shared) / 2));
       }
       scores[i] = static_cast<std::uint8_t>(
-          std::min<std::uint32_t>(kBridge - 1, static_cast<std::uint32_t>(255 * share + 0.5)));
+          std::min<std::uint32_t>(kBridge - 1, static_cast<std::uint32_t>(255 * share + kHalf)));
     }
   }
   const std::size_t only = mark_only_connections(*graph, scores.get());
