@@ -217,7 +217,8 @@ def upkeep(options: argparse.Namespace, events: Hyperedges) -> Iterator[Record]:
     usage = directory.memory_usage()
     budget = 64 * n + 8 * directory.link_count
     core = usage["nodes"] + usage["links"] + usage["dead"]
-    yield report("bytes, of entities and links", core / 1e6, "MB", target=budget / 1e6)
+    target = budget / 1e6 if options.full else None
+    yield report("bytes, of entities and links", core / 1e6, "MB", target=target)
     yield report("bytes, all", sum(usage.values()) / 1e6, "MB", **usage)
 
     path = options.folder / "entity-directory.graph"

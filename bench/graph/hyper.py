@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> Iterator[Record]:
         yield report(
             f"hyperedges_for, {kind}", loop_ns(graph.hyperedges_for, asked, options.rounds), "ns"
         )
-        pairs = [events.entities[ends[i] : ends[i] + 2] for i in range(n - 2000, n)]
+        pairs = [events.entities[ends[i] : ends[i] + 2] for i in range(max(0, n - 2000), n)]
         yield report(
             f"common of two, {kind}",
             loop_ns(graph.common, pairs, options.rounds),
