@@ -417,6 +417,14 @@ def test_ent_9_names_are_not_merged_by_way_of_a_third():
     directory.intern(["alphas", "alphax", "alphaxy"], 0)
     assert directory.merge_similar().tolist() == [[1, 0]]
     assert directory.merge_similar().tolist() == []
+    # The one in the middle has more links than the first and fewer than the last.
+    chained = EntityDirectory()
+    first, middle, last = chained.intern(["abcdef", "abcdefg", "abcdefgh"], "PERSON")
+    chained.link(middle, [1])
+    chained.link(last, [2, 3, 4])
+    assert chained.merge_similar().tolist() == [[first, middle]]
+    assert chained.merge_similar().tolist() == [[last, middle]]
+    assert chained.name(chained.find_entity("abcdef")) == "abcdefg"
 
 
 def test_ent_9_the_survivor_takes_the_place_in_hyperedges():

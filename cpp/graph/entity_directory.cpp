@@ -654,19 +654,28 @@ void EntityDirectory::merge_relations(std::uint32_t from, std::uint32_t to) {
 
 std::vector<EntityDirectory::Pair> EntityDirectory::merge(std::span<const Pair> similar) {
   std::vector<Pair> merged;
+  // What others were merged into stays, so that no name is merged by way of another.
+  std::vector<bool> stays(nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const std::uint32_t into = nodes_[i].merged_into;
+    if (into != 0 && into != kApart) stays[into - 1] = true;
+  }
   for (const auto& [a, b] : similar) {
     const Node& first = nodes_[a];
     const Node& second = nodes_[b];
     if (first.merged_into != 0 || second.merged_into != 0) continue;
     if (first.type != second.type && first.type != kOther && second.type != kOther) continue;
-    const bool first_stays =
+    if (stays[a] && stays[b]) continue;
+    const bool more_links =
         first.adj_count != second.adj_count ? first.adj_count > second.adj_count : a < b;
+    const bool first_stays = stays[a] || (!stays[b] && more_links);
     const std::uint32_t from = first_stays ? b : a;
     const std::uint32_t to = first_stays ? a : b;
     merge_links(from, to);
     merge_relations(from, to);
     if (nodes_[to].type == kOther) nodes_.edit(to).type = nodes_[from].type;
     nodes_.edit(from).merged_into = to + 1;
+    stays[to] = true;
     merged.emplace_back(from, to);
   }
   return merged;

@@ -16,6 +16,9 @@
 namespace spector {
 namespace {
 
+// No history is as long; far from where the count would start again.
+constexpr std::uint64_t kMaxObservations = std::uint64_t{1} << 62;
+
 enum Section : std::size_t { kSettings, kEnds, kChars, kHashes, kMemories, kPairs, kEdges };
 
 constexpr std::array<std::string_view, 7> kSectionNames{
@@ -201,6 +204,9 @@ class TagCoActivation::File {
     settings_ = settings[0];
     if (settings_.capacity < 1 || settings_.capacity > kMaxCapacity) {
       file_.fail(kSettings, "a capacity that no table has");
+    }
+    if (settings_.n_observations > kMaxObservations) {
+      file_.fail(kSettings, "more observations than there can have been");
     }
     check_tags();
     check_entries(kPairs, pairs(), [&](const Counts::Entry& entry) {

@@ -270,8 +270,9 @@ TEST_CASE("COAX: what the sections say is checked before it is used (PER-4)") {
       [](Crafted& c) { c.settings.push_back(1); },
       [](Crafted& c) { c.settings[1] = 0; },
       [](Crafted& c) { c.settings[1] = std::uint64_t{1} << 40; },
-      [](Crafted& c) { c.settings[1] = 1; },  // fewer than there are pairs
-      [](Crafted& c) { c.settings[0] = 3; },  // a pair was used later
+      [](Crafted& c) { c.settings[1] = 1; },                  // fewer than there are pairs
+      [](Crafted& c) { c.settings[0] = 3; },                  // a pair was used later
+      [](Crafted& c) { c.settings[0] = ~std::uint64_t{0}; },  // the next would be number 0
       [](Crafted& c) { c.ends = {2, 1, 4}; },
       [](Crafted& c) { c.ends = {1, 2, 5}; },
       [](Crafted& c) { c.ends = {1, 1, 4}; },

@@ -210,15 +210,21 @@ class Directory:
                 if edits is not None:
                     pairs.append((edits, a, b))
         merged = []
+        survivors = {entity.into for entity in self.entities} - {None}
         for _, a, b in sorted(pairs):
             first, second = self.entities[a], self.entities[b]
             if any(e.into is not None or e.apart for e in (first, second)):
                 continue
             if first.type != second.type and OTHER not in (first.type, second.type):
                 continue
+            if a in survivors and b in survivors:
+                continue
             stays = b if len(second.links) > len(first.links) else a
+            if {a, b} & survivors:
+                stays = a if a in survivors else b
             goes = a + b - stays
             self.merge(goes, stays)
+            survivors.add(stays)
             merged.append([goes, stays])
         return merged
 

@@ -280,8 +280,9 @@ class HebbianGraph(Exportable):
         ValueError, IndexError
             As `strengthen`; nothing has changed.
         """
+        # Copies: the caller may change the arrays while the core reads them without the GIL.
         return self._core.strengthen_many(
-            _slots("a", a), _slots("b", b), _deltas(delta), bool(hinted)
+            _slots("a", a).copy(), _slots("b", b).copy(), _deltas(delta).copy(), bool(hinted)
         )
 
     def neighbors(self, slot: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:

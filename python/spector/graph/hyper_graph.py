@@ -233,8 +233,9 @@ class HyperGraph(Exportable):
             )
         return self._core.add_many(
             _several("types", types, np.uint32, n),
-            ends,
-            members,
+            # Copies: the caller may change them while the core reads them without the GIL.
+            ends.copy(),
+            members.copy(),
             _roles(roles, len(members)),
             slots.astype(np.uint32),
             _several("timestamps", timestamps, np.int64, n),
