@@ -357,7 +357,7 @@ def test_an_interrupted_import_keeps_what_was_stored(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert b"Traceback" not in err
     report = json.loads(out)
     assert report["interrupted"] is True
