@@ -347,6 +347,8 @@ def test_an_interrupted_import_keeps_what_was_stored(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        # Whoever runs the tests in the background may have it ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdin and process.stdout
     for number in range(2500):
