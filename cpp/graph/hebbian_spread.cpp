@@ -110,6 +110,12 @@ struct Scratch {
   std::vector<std::uint64_t> keys;
   std::vector<std::uint64_t> sorted;
 };
+
+// Not inlined: in a shared library each use of a thread's own variable is a call, loops included.
+[[gnu::noinline]] Scratch& own_scratch() {
+  thread_local Scratch mine;
+  return mine;
+}
 // What one large call has left is given back after it.
 constexpr std::size_t kKeptResults = std::size_t{1} << 18;
 
@@ -179,7 +185,7 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
   }
   if (limit == 0 || depth == 0) return {};
 
-  thread_local Scratch scratch;
+  Scratch& scratch = own_scratch();
   Strengths& reached = scratch.reached;
   Ends& ends = scratch.ends;
   std::vector<Step>& steps = scratch.steps;

@@ -31,6 +31,14 @@ class BitSet {
     words_[value / 64] |= std::uint64_t{1} << (value % 64);
     used_[value / kLine] = 1;
   }
+  void add(std::span<const EntityDirectory::Link> links) noexcept {
+    std::uint64_t* const words = words_.data();  // bytes written below could be anything's
+    std::uint8_t* const used = used_.data();
+    for (const EntityDirectory::Link& link : links) {
+      words[link.memory / 64] |= std::uint64_t{1} << (link.memory % 64);
+      used[link.memory / kLine] = 1;
+    }
+  }
 
   // Appends all to `out`, ascending.
   void copy_to(std::vector<std::uint32_t>& out) const {
@@ -214,7 +222,8 @@ struct Scratch {
   BitSet numbers;
 };
 
-Scratch& scratch() {
+// Not inlined: in a shared library each use of a thread's own variable is a call, loops included.
+[[gnu::noinline]] Scratch& scratch() {
   thread_local Scratch mine;
   return mine;
 }
@@ -272,10 +281,9 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
     if (i + kAhead < entities.size()) {
       directory.prefetch_links(directory.node(entities[i + kAhead]));
     }
-    directory.for_each_piece(directory.node(entities[i]),
-                             [&](std::span<const EntityDirectory::Link> piece) {
-                               for (const auto& link : piece) numbers.add(link.memory);
-                             });
+    directory.for_each_piece(
+        directory.node(entities[i]),
+        [&](std::span<const EntityDirectory::Link> piece) { numbers.add(piece); });
   }
   numbers.drain(memories);
   return memories;
