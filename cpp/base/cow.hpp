@@ -207,7 +207,9 @@ class CowArray {
       return {&page(i).values[i % kPage], std::min(kPage - i % kPage, size_ - i)};
     }
     // Asks for the element's memory to be loaded. i < size().
-    void prefetch(std::size_t i) const noexcept { __builtin_prefetch(&(*this)[i]); }
+    void prefetch(std::size_t i) const noexcept {
+      __builtin_prefetch(static_cast<const void*>(&(*this)[i]));
+    }
 
    private:
     friend class CowArray;
