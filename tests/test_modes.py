@@ -280,6 +280,93 @@ def test_a_model_that_fails_does_not_lose_the_memory(models):
         assert "m6" in ids(memory.recall("without a vector"))
 
 
+class _Gives:
+    """A model of every kind that gives what it was made with."""
+
+    name = "gives"
+
+    def __init__(self, value, dimensions=4):
+        self.value = value
+        self.dimensions = dimensions
+
+    def embed_documents(self, texts):
+        return np.asarray([self.value] * len(texts), np.float64)
+
+    def encode_documents(self, texts):
+        return [self.value] * len(texts)
+
+    def encode_token_documents(self, texts):
+        return [self.value] * len(texts)
+
+    def embed_query(self, text):
+        return self.value
+
+    encode_query = encode_token_query = embed_query
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        *(("embedding_provider", [size] * 4) for size in (np.nan, np.inf, 1e30, 0.0, 1e-60)),
+        ("embedding_provider", [1.0] * 3),
+        *(("sparse_encoder", {"a": weight}) for weight in (np.nan, np.inf, -1.0, 1e39, "x", None)),
+        ("sparse_encoder", {"a\0b": 1.0}),
+        ("sparse_encoder", {3: 1.0}),
+        ("sparse_encoder", None),
+        *(("token_encoder", np.full((2, 4), size)) for size in (np.nan, np.inf, -1e30)),
+        ("token_encoder", np.ones((2, 3))),
+        ("token_encoder", np.ones(4)),
+        ("token_encoder", "text"),
+    ],
+)
+def test_nothing_that_a_model_gives_keeps_a_space_from_opening(tmp_path, keyword, value):
+    with SpectorMemory.open(tmp_path, **{keyword: _Gives(value)}) as memory:
+        with pytest.warns(SpectorWarning, match="model failed"):
+            memory.remember("hello world", id="a")
+        # Nor does it spoil a query.
+        found = memory.recall("hello")
+        assert ids(found) == ["a"]
+    with SpectorMemory.open(tmp_path) as memory:
+        assert ids(memory.recall("hello")) == ["a"]
+        memory.remember("and more", id="b")
+
+
+def test_a_model_that_gives_too_few_results_loses_nothing():
+    with SpectorMemory.ephemeral(sparse_encoder=lambda texts: []) as memory:
+        with pytest.warns(SpectorWarning, match="gave 0 results for 1 texts"):
+            memory.remember("hello world", id="a")
+        # The other lists go on.
+        assert ids(memory.recall("hello", text_search_mode="keyword_only")) == ["a"]
+
+
+def test_weights_that_float32_loses_are_left_out(tmp_path):
+    encoder = _Gives({"a": 1e-60, "b": 1.0, "": 2.0})
+    with SpectorMemory.open(tmp_path, sparse_encoder=encoder) as memory:
+        memory.remember("hello world", id="a")
+    with SpectorMemory.open(tmp_path, sparse_encoder=encoder) as memory:
+        assert ids(memory.recall("x", text_search_mode="splade")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        ([1e18] * 4, "vector must be finite with a norm in"),
+        ([1.0] * 70_000, "vector must have 1 dimension of 1 to 65536"),
+    ],
+)
+def test_a_given_vector_that_no_store_takes_is_refused(tmp_path, vector, message):
+    with SpectorMemory.open(tmp_path) as memory:
+        with pytest.raises(ValueError, match=message):
+            memory.remember("hello", vector=vector)
+        assert len(memory) == 0
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("hello", vector=[1e-40, 0, 0], id="tiny")
+    with SpectorMemory.open(tmp_path) as memory:
+        assert ids(memory.recall([1.0, 0, 0])) == ["tiny"]
+    with pytest.raises(ValueError, match="dimensions of embedding_provider must be in"):
+        SpectorMemory.ephemeral(embedding_provider=_Gives([1.0], dimensions=100_000))
+
+
 def test_given_vectors(models):
     with SpectorMemory.ephemeral() as memory:
         memory.remember("one", id="a", vector=[1, 0, 0])

@@ -14,7 +14,9 @@ def unit(vectors):
 
 
 def put(store, documents):
-    parts = [unpack_tokens(pack_tokens(rows), DIMENSIONS) for rows in documents.values()]
+    parts = [
+        unpack_tokens(pack_tokens(rows, DIMENSIONS), DIMENSIONS) for rows in documents.values()
+    ]
     ends = np.cumsum([0, *(len(scales) for _, scales in parts)]).astype(np.uint64)
     store.put(
         np.asarray(list(documents), np.uint32),
@@ -102,13 +104,12 @@ def test_bad_shapes():
 
 def test_packing_gives_back_what_was_packed(documents):
     rows = documents[0]
-    codes, scales = unpack_tokens(pack_tokens(rows), DIMENSIONS)
+    codes, scales = unpack_tokens(pack_tokens(rows, DIMENSIONS), DIMENSIONS)
     back = codes.reshape(len(rows), -1) * scales[:, None]
     steps = np.abs(rows).max(axis=1, keepdims=True) / 127
     assert (np.abs(back - rows) <= steps * 0.501).all()
-    assert (
-        unpack_tokens(pack_tokens(np.zeros((2, DIMENSIONS), np.float32)), DIMENSIONS)[0].any() == 0
-    )
+    nothing = pack_tokens(np.zeros((2, DIMENSIONS)), DIMENSIONS)
+    assert not unpack_tokens(nothing, DIMENSIONS)[0].any()
     weights = {"ä": 1.5, "b": 0.25, "zero": 0.0}
     assert unpack_sparse(pack_sparse(weights)) == {"ä": 1.5, "b": 0.25}
     assert unpack_sparse(pack_sparse({})) == {}

@@ -65,7 +65,7 @@ class CachedMiniLM:
         model: Any = embedding_provider("minilm")
         pooled, states = model.encode(texts)
         return [
-            packed.pack_dense(vector) + packed.pack_tokens(tokens)
+            packed.pack_dense(vector) + packed.pack_tokens(tokens, self.dimensions)
             for vector, tokens in zip(pooled, states, strict=True)
         ]
 

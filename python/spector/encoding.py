@@ -23,7 +23,7 @@ from spector.models import (
 from spector.models.query_table import QueryTable
 from spector.store.replica import Shape
 from spector.store.values import Draft, Vector
-from spector.store.vectors import pack_dense, pack_sparse, pack_tokens
+from spector.store.vectors import MAX_DIMENSIONS, pack_dense, pack_sparse, pack_tokens
 
 __all__ = ["Encoded", "Models", "encoder_text"]
 
@@ -86,12 +86,16 @@ class Models:
             if models != "all":
                 raise ValueError(f"models must be 'all' or None, got {models!r}")
             given = {name: _ALL[name] if value is None else value for name, value in given.items()}
-        return cls(
+        made = cls(
             dense=_made(embedding_provider, given["embedding_provider"]),
             sparse=_made(sparse_encoder, given["sparse_encoder"]),
             tokens=_made(token_encoder, given["token_encoder"]),
             query_table=_made(_query_table, query_table),
         )
+        for name, model in (("embedding_provider", made.dense), ("token_encoder", made.tokens)):
+            if model is not None:
+                arguments.whole(f"dimensions of {name}", model.dimensions, 1, MAX_DIMENSIONS)
+        return made
 
     def shape(self, stored: Shape) -> Shape:
         """The stored shape with the models that it has none of yet.
@@ -161,11 +165,11 @@ class Models:
             }
             try:
                 made = run(list(missing.values())) if missing else []
-            except Exception as error:  # whatever a model of somebody else raises
+                if len(made) != len(missing):
+                    raise ValueError(f"{name} gave {len(made)} results for {len(missing)} texts")
+                known.update(zip(missing, made, strict=True))
+            except Exception as error:  # whatever a model of somebody else raises or gives
                 failed(kind, error)
-                made = []
-                missing = {}
-            known.update(zip(missing, made, strict=True))
             for place in wanted:
                 if contents[place] in known:
                     data = known[contents[place]]
@@ -192,7 +196,7 @@ class Models:
             def tokens(texts: Sequence[str]) -> list[bytes]:
                 rest = [text for text in texts if text not in left]
                 left.update(zip(rest, both(rest)[1] if rest else [], strict=True))
-                return [pack_tokens(left[text]) for text in texts]
+                return [pack_tokens(left[text], model.dimensions) for text in texts]
 
             runs += [("dense", model.name, dense), ("tokens", model.name, tokens)]
         else:
@@ -208,12 +212,12 @@ class Models:
                     )
                 )
             if self.tokens is not None:
-                states = self.tokens.encode_token_documents
+                states, width = self.tokens.encode_token_documents, self.tokens.dimensions
                 runs.append(
                     (
                         "tokens",
                         self.tokens.name,
-                        lambda texts: [pack_tokens(rows) for rows in states(texts)],
+                        lambda texts: [pack_tokens(rows, width) for rows in states(texts)],
                     )
                 )
         if self.sparse is not None:
@@ -235,8 +239,6 @@ class Models:
                 f"{self.dense.name} gave an array of shape {vectors.shape} for {n} texts,"
                 f" not {(n, self.dense.dimensions)}"
             )
-        if not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
-            raise ValueError(f"{self.dense.name} gave a vector that is not finite or all zeros")
         return vectors
 
 

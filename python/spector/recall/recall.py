@@ -33,7 +33,7 @@ def recall(
         allow = None if wanted == Filter() else reader.matching(wanted)
         if allow is not None and not allow.size:
             return [], ()
-        context = RecallContext(text, query, options, models, replica, allow, now)
+        context = RecallContext(text, query, options, replica, allow, now)
         gather(context, errors)
         combine(context)
         rerank(context, errors)

@@ -6,6 +6,7 @@ are and is named in `degraded` (TSM-6).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +19,7 @@ from spector.encoding import Encoded, Models
 from spector.errors import ConfigurationError
 from spector.records import ScoringOptions
 from spector.store.replica import Replica
+from spector.store.vectors import check_tokens, usable_weights
 
 from .fusion import NONE, Candidates, fuse
 from .modes import MODES
@@ -30,6 +32,18 @@ LATE_EVERYWHERE: Final = 50_000
 _DEPTH: Final = 50
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A list that cannot take part, and why.
+
+    `configured` is False where there is no such model or no such vector at all: "hybrid" uses what
+    is there and does not mention what is not.
+    """
+
+    reason: str
+    configured: bool = True
+
+
 @dataclass
 class RecallContext:
     """One recall on its way through the steps."""
@@ -37,7 +51,6 @@ class RecallContext:
     text: str | None
     query: Encoded
     options: RecallOptions
-    models: Models
     replica: Replica
     allow: npt.NDArray[np.uint32] | None
     now: int
@@ -52,6 +65,7 @@ class RecallContext:
         """How many memories of a list enter the fusion (RRF-3)."""
         return max(_DEPTH, 2 * self.options.k)
 
+    @functools.cached_property
     def scoring(self) -> ScoringOptions:
         """The options as the record store takes them; filters are in `allow`."""
         options = self.options
@@ -85,12 +99,12 @@ def encode_query(
 
     def sparse() -> None:
         assert asked is not None and text is not None
-        weights = asked.encode_query(text)
-        query.sparse = {term: float(weight) for term, weight in weights.items() if weight > 0}
+        query.sparse = usable_weights(asked.encode_query(text))
 
     def tokens() -> None:
         assert models.tokens is not None and text is not None
-        query.tokens = np.asarray(models.tokens.encode_token_query(text), np.float32)
+        found = models.tokens.encode_token_query(text)
+        query.tokens = check_tokens(found, models.tokens.dimensions)
 
     asked = models.query_table if mode.table_query else models.sparse
     late = mode.rerank or options.enable_reranker or options.late_interaction != "off"
@@ -119,13 +133,12 @@ def _reranks(options: RecallOptions) -> bool:
 def gather(context: RecallContext, errors: dict[str, Exception]) -> None:
     """Consult the lists of the mode."""
     mode = MODES[context.options.text_search_mode]
-    steps: dict[str, Callable[[RecallContext], Candidates | str]] = {
+    steps: dict[str, Callable[[RecallContext], Candidates | Absent | None]] = {
         "keyword": _keyword,
         "dense": _dense,
         "sparse": _sparse,
         "late": _late,
     }
-    # What a mode that is there for everybody does not need to be told of.
     optional = context.options.text_search_mode == "hybrid"
     for name in mode.lists:
         if name in errors:
@@ -140,14 +153,16 @@ def gather(context: RecallContext, errors: dict[str, Exception]) -> None:
             context.errors.append(error)
             context.degraded.append(f"{name}: {_short(error)}")
             continue
-        if not isinstance(found, str):
+        if isinstance(found, Candidates):
             context.lists[name] = found
+        elif found is None:
+            continue
         elif mode.required:
             raise ConfigurationError(
-                f"text_search_mode {context.options.text_search_mode!r} cannot work: {found}"
+                f"text_search_mode {context.options.text_search_mode!r} cannot work: {found.reason}"
             )
-        elif found and not (optional and found.startswith("no ")):
-            context.degraded.append(f"{name}: {found}")
+        elif found.configured or not optional:
+            context.degraded.append(f"{name}: {found.reason}")
     if context.errors and not context.lists:
         raise context.errors[0]
 
@@ -156,16 +171,16 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 
-def _keyword(context: RecallContext) -> Candidates | str:
+def _keyword(context: RecallContext) -> Candidates | Absent | None:
     options = context.options
     if not context.replica.keywords:
-        return "keyword search is off in this space (bm25_enabled=False)"
+        return Absent("keyword search is off in this space (bm25_enabled=False)")
     if context.text is None:
-        return "the query is a vector without text"
+        return Absent("the query is a vector without text")
     if not options.enable_text_search or (
         options.gamma == 0 and options.text_search_mode != "keyword_only"
     ):
-        return ""
+        return None  # as the caller wants it
     index = context.replica.index
     depth = options.k if options.text_search_mode == "keyword_only" else context.depth
     slots, scores = index.search(context.text, min(depth, max(len(index), 1)), context.allow)
@@ -188,13 +203,15 @@ def _is_exact(context: RecallContext, slot: int) -> bool:
     return any(term.term == whole for term in index.explain(slot, context.text))
 
 
-def _dense(context: RecallContext) -> Candidates | str:
+def _dense(context: RecallContext) -> Candidates | Absent:
     shape = context.replica.shape
     vector = context.query.dense
     if vector is None:
-        return "no vector for the query: the memory was opened without an embedding_provider"
+        return Absent(
+            "no vector for the query: the memory was opened without an embedding_provider", False
+        )
     if not shape.dimensions:
-        return "no memory has a vector"
+        return Absent("no memory has a vector", False)
     if vector.shape != (shape.dimensions,):
         raise ValueError(
             f"vector must have {shape.dimensions} dimensions, got an array of shape {vector.shape}"
@@ -205,7 +222,7 @@ def _dense(context: RecallContext) -> Candidates | str:
     if whole and context.options.scoring_mode == "cognitive":
         search = records.search
     depth = context.options.k if whole else context.depth
-    answer = search(vector, context.scoring(), depth)
+    answer = search(vector, context.scoring, depth)
     # In a fusion the cosine counts: it is what relative scores spread evenly.
     scores = answer.scores
     if not whole:
@@ -213,25 +230,27 @@ def _dense(context: RecallContext) -> Candidates | str:
     return Candidates(answer.slots.astype(np.int64), scores)
 
 
-def _sparse(context: RecallContext) -> Candidates | str:
+def _sparse(context: RecallContext) -> Candidates | Absent:
     query = context.query.sparse
     if query is None:
         table = MODES[context.options.text_search_mode].table_query
         missing = "query_table" if table else "sparse_encoder"
-        return f"no sparse query: the memory was opened without a {missing}"
+        return Absent(f"no sparse query: the memory was opened without a {missing}", False)
     if not len(context.replica.sparse):
-        return "no memory has a sparse vector"
+        return Absent("no memory has a sparse vector", False)
     slots, scores = context.replica.sparse.search(query, context.depth, context.allow)
     return Candidates(slots, scores)
 
 
-def _late(context: RecallContext) -> Candidates | str:
+def _late(context: RecallContext) -> Candidates | Absent:
     tokens = context.query.tokens
     if tokens is None:
-        return "no token vectors for the query: the memory was opened without a token_encoder"
+        return Absent(
+            "no token vectors for the query: the memory was opened without a token_encoder", False
+        )
     store = context.replica.tokens
     if not len(store):
-        return "no memory has token vectors"
+        return Absent("no memory has token vectors", False)
     among = context.allow
     if len(store) > LATE_EVERYWHERE:
         others = [found.slots for found in context.lists.values()]
@@ -254,7 +273,7 @@ def combine(context: RecallContext) -> None:
     fused = fuse(context.lists, weights, options.fusion, options.rrf_k)
     slots, scores = fused
     if options.scoring_mode == "cognitive" and len(slots):
-        factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring())
+        factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring)
         if options.score_combine == "additive":
             share = options.alpha / (options.alpha + options.beta)
             scores = share * scores + (factor - share)

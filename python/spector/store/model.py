@@ -63,12 +63,12 @@ MemoryRow = tuple[
 PINNED: Final = 1
 UNRESOLVED: Final = 2
 
-#: Kinds of vectors that a memory can have; the names are stored.
-VECTOR_KINDS: Final = ("dense", "sparse", "tokens")
-
 
 class VectorRow(NamedTuple):
-    """One row of the table `vectors`: what a model made of a memory."""
+    """One row of the table `vectors`: what a model made of a memory.
+
+    `kind` is "dense", "sparse" or "tokens"; the names are stored.
+    """
 
     slot: int
     kind: str
