@@ -27,11 +27,25 @@ class TopK {
     return std::bit_cast<float>(static_cast<std::uint32_t>(lowest_ >> 32));
   }
 
+  // The caller knows k slots that score at least this much.
+  void raise(float threshold) noexcept {
+    if (threshold > 0) lowest_ = std::max(lowest_, key_of(threshold, ~0U));
+  }
+
   void offer(float score, std::uint32_t slot) {
     const std::uint64_t key = key_of(score, slot);
     if (key < lowest_) return;
     keys_.push_back(key);
     if (keys_.size() >= limit_) cut();
+  }
+
+  // Makes the threshold as high as what was offered allows.
+  void cut() {
+    if (keys_.size() < k_) return;
+    const auto last = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
+    std::nth_element(keys_.begin(), last, keys_.end(), std::greater<>());
+    lowest_ = std::max(lowest_, *last);
+    keys_.resize(k_);
   }
 
   [[nodiscard]] std::vector<ScoredSlot> take() {
@@ -49,14 +63,6 @@ class TopK {
  private:
   static std::uint64_t key_of(float score, std::uint32_t slot) noexcept {
     return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
-  }
-
-  void cut() {
-    if (keys_.size() < k_) return;
-    const auto last = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(keys_.begin(), last, keys_.end(), std::greater<>());
-    lowest_ = std::max(lowest_, *last);
-    keys_.resize(k_);
   }
 
   std::size_t k_;

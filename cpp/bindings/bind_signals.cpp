@@ -119,10 +119,9 @@ void register_sparse(py::module_& module) {
             {
               const GilRelease release;
               hits = self.read([&](const SparseIndex::View& view) {
-                const std::span<const std::uint32_t> span =
-                    slots ? std::span<const std::uint32_t>(*slots)
-                          : std::span<const std::uint32_t>();
-                return view.search(vectors.terms, vectors.weights, k, slots ? &span : nullptr);
+                std::optional<std::span<const std::uint32_t>> span;
+                if (slots) span = *slots;
+                return view.search(vectors.terms, vectors.weights, k, span);
               });
             }
             return to_arrays(hits);
@@ -150,7 +149,9 @@ void register_sparse(py::module_& module) {
              return self.read([&](const SparseIndex::View& view) { return view.contains(slot); });
            })
       .def("memory_usage",
-           [](Index& self) { return self.write([](SparseIndex& index) { return index.bytes(); }); })
+           [](const Index& self) {
+             return self.read([](const SparseIndex::View& view) { return view.bytes(); });
+           })
       .def("__len__", [](const Index& self) {
         return self.read([](const SparseIndex::View& view) { return view.size(); });
       });
@@ -216,8 +217,8 @@ void register_tokens(py::module_& module) {
              return self.read([&](const TokenVectors::View& view) { return view.contains(slot); });
            })
       .def("memory_usage",
-           [](Tokens& self) {
-             return self.write([](TokenVectors& store) { return store.bytes(); });
+           [](const Tokens& self) {
+             return self.read([](const TokenVectors::View& view) { return view.bytes(); });
            })
       .def("__len__", [](const Tokens& self) {
         return self.read([](const TokenVectors::View& view) { return view.size(); });

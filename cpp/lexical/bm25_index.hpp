@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/epoch.hpp"
+#include "base/top_k.hpp"
 #include "lexical/head.hpp"
 #include "lexical/segment.hpp"
 
@@ -35,10 +36,7 @@ struct QueryTerm {
   double weight;
 };
 
-struct Hit {
-  float score;
-  std::uint32_t slot;
-};
+using Hit = ScoredSlot;
 
 // One term's part in a score; the contributions of all terms, added in order, are the score.
 struct TermScore {

@@ -27,62 +27,6 @@ namespace {
 
 using kernels::kWindow;
 
-// Keeps the best k of the hits offered: a buffer that is cut to k when full, which also gives the
-// score that later hits must reach. A hit is one number whose order is that of hits: higher score,
-// then lower slot (GEN-4); scores are positive, and the bits of positive floats order as they do.
-class TopK {
- public:
-  explicit TopK(std::size_t k) : k_(k), limit_(k + std::max<std::size_t>(k, 16)) {}
-
-  // Hits below this score cannot enter; equal ones can, by their slot.
-  [[nodiscard]] float threshold() const noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(lowest_ >> 32));
-  }
-
-  // The caller knows k documents that score at least this much.
-  void raise(float threshold) noexcept {
-    if (threshold > 0) lowest_ = std::max(lowest_, key(threshold, ~0U));
-  }
-
-  void offer(float score, std::uint32_t slot) {
-    const std::uint64_t hit = key(score, slot);
-    if (hit < lowest_) return;
-    hits_.push_back(hit);
-    if (hits_.size() >= limit_) cut();
-  }
-
-  // Makes the threshold as high as the hits so far allow.
-  void cut() {
-    if (hits_.size() < k_) return;
-    const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(hits_.begin(), last, hits_.end(), std::greater<>());
-    lowest_ = std::max(lowest_, *last);
-    hits_.resize(k_);
-  }
-
-  [[nodiscard]] std::vector<Hit> take() {
-    cut();
-    std::sort(hits_.begin(), hits_.end(), std::greater<>());
-    std::vector<Hit> best;
-    best.reserve(hits_.size());
-    for (const std::uint64_t hit : hits_) {
-      best.push_back({std::bit_cast<float>(static_cast<std::uint32_t>(hit >> 32)),
-                      ~static_cast<std::uint32_t>(hit)});
-    }
-    return best;
-  }
-
- private:
-  static std::uint64_t key(float score, std::uint32_t slot) noexcept {
-    return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
-  }
-
-  std::size_t k_;
-  std::size_t limit_;
-  std::vector<std::uint64_t> hits_;
-  std::uint64_t lowest_ = key(std::numeric_limits<float>::denorm_min(), ~0U);  // > 0 (BM25-6)
-};
-
 // A query term under the statistics of the state.
 struct Term {
   std::uint32_t number;

@@ -34,7 +34,7 @@ std::vector<SparseIndex::View::QueryTerm> SparseIndex::View::resolve(
 
 std::vector<ScoredSlot> SparseIndex::View::search(
     std::span<const std::string_view> terms, std::span<const float> weights, std::size_t k,
-    const std::span<const std::uint32_t>* allow) const {
+    std::optional<std::span<const std::uint32_t>> allow) const {
   struct Cursor {
     std::span<const Part> parts;
     float weight;
@@ -66,7 +66,7 @@ std::vector<ScoredSlot> SparseIndex::View::search(
     for (std::size_t i = 0; i < found; ++i) {
       const std::uint32_t slot = slots_[first + reached[i]];
       if (slot == kDead) continue;
-      if (allow != nullptr && !std::binary_search(allow->begin(), allow->end(), slot)) continue;
+      if (allow && !std::binary_search(allow->begin(), allow->end(), slot)) continue;
       top.offer(sums[reached[i]], slot);
     }
   }
@@ -219,7 +219,7 @@ SparseIndex::View SparseIndex::view() const {
   view.rows_ = rows_.view();
   view.n_rows_ = now_.rows;
   view.n_live_ = now_.live;
-  view.n_terms_ = directory_.size();
+  view.bytes_ = heap_.next_bytes();
   return view;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -45,10 +46,10 @@ class SparseIndex {
   class View {
    public:
     // The k best with score > 0 among the live documents, GEN-4. Terms that are not in the index
-    // count nothing; a term given twice counts twice. `allow`: ascending slots, null for all.
+    // count nothing; a term given twice counts twice. `allow`: ascending slots, nothing for all.
     [[nodiscard]] std::vector<ScoredSlot> search(
         std::span<const std::string_view> terms, std::span<const float> weights, std::size_t k,
-        const std::span<const std::uint32_t>* allow = nullptr) const;
+        std::optional<std::span<const std::uint32_t>> allow) const;
     // The score of one document, 0 where there is none.
     [[nodiscard]] float score(std::span<const std::string_view> terms,
                               std::span<const float> weights, std::uint32_t slot) const;
@@ -56,7 +57,8 @@ class SparseIndex {
       return slot < rows_.size() && rows_[slot] != 0;
     }
     [[nodiscard]] std::size_t size() const noexcept { return n_live_; }
-    [[nodiscard]] std::size_t n_terms() const noexcept { return n_terms_; }
+    [[nodiscard]] std::size_t n_terms() const noexcept { return directory_.size(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_ + names_->memory_bytes(); }
 
    private:
     friend class SparseIndex;
@@ -74,7 +76,7 @@ class SparseIndex {
     CowArray<std::uint32_t>::View rows_;   // by slot: row + 1, 0 where there is none
     std::size_t n_rows_ = 0;
     std::size_t n_live_ = 0;
-    std::size_t n_terms_ = 0;
+    std::size_t bytes_ = 0;
   };
 
   explicit SparseIndex(EpochDomain& epochs);
@@ -91,8 +93,6 @@ class SparseIndex {
   void reserve() { heap_.reserve(); }
   void published() noexcept;
   void rollback() noexcept;
-
-  [[nodiscard]] std::size_t bytes() const noexcept { return heap_.bytes() + names_.memory_bytes(); }
 
  private:
   static constexpr std::uint32_t kDead = 0xffffffffU;

@@ -134,6 +134,7 @@ TokenVectors::View TokenVectors::view() const {
   view.scales_ = scales_.view();
   view.dimensions_ = dimensions_;
   view.n_ = n_;
+  view.bytes_ = heap_.next_bytes();
   return view;
 }
 

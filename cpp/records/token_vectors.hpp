@@ -33,6 +33,7 @@ class TokenVectors {
     }
     [[nodiscard]] std::size_t size() const noexcept { return n_; }
     [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
    private:
     friend class TokenVectors;
@@ -40,6 +41,7 @@ class TokenVectors {
     CowLists<float>::View scales_;
     std::size_t dimensions_ = 0;
     std::size_t n_ = 0;
+    std::size_t bytes_ = 0;
   };
 
   // `dimensions` in [1, 65,536].
@@ -56,9 +58,6 @@ class TokenVectors {
   void reserve() { heap_.reserve(); }
   void published() noexcept;
   void rollback() noexcept;
-
-  [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return heap_.bytes(); }
 
  private:
   bool drop(std::uint32_t slot);

@@ -1,44 +1,13 @@
 // Stored files that a test writes, alters, and signs again.
 #pragma once
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 
 #include "base/hash.hpp"
-
-// A file of its own that goes with the test.
-class TestFile {
- public:
-  TestFile() {
-    std::array<char, 32> name{"/tmp/spector-test-XXXXXX"};
-    ::close(::mkstemp(name.data()));
-    path_ = name.data();
-  }
-  TestFile(const TestFile&) = delete;
-  TestFile& operator=(const TestFile&) = delete;
-  TestFile(TestFile&&) = delete;
-  TestFile& operator=(TestFile&&) = delete;
-  ~TestFile() { std::remove(path_.c_str()); }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string read() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
- private:
-  std::string path_;
-};
+#include "temporary_file.hpp"
 
 template <class T>
 T field(const std::string& bytes, std::size_t offset) {

@@ -12,7 +12,7 @@
 // Cuts the file at every length and flips bits of every byte: load() must throw Corruption. Leaves
 // the file as it was, and then load() must not throw.
 template <class Load>
-void check_damage(const TestFile& file, const Load& load) {
+void check_damage(const TemporaryFile& file, const Load& load) {
   const std::string whole = file.read();
   for (std::size_t n = 0; n < whole.size(); ++n) {
     CAPTURE(n);
@@ -37,7 +37,8 @@ void check_damage(const TestFile& file, const Load& load) {
 // Loads the file with the altered bytes, all checksums right: load() must throw Corruption that
 // says what is wrong.
 template <class Load>
-void check_crafted(const TestFile& file, std::string bytes, const char* fault, const Load& load) {
+void check_crafted(const TemporaryFile& file, std::string bytes, const char* fault,
+                   const Load& load) {
   CAPTURE(fault);
   sign(bytes);
   const std::string whole = file.read();

@@ -114,7 +114,7 @@ std::unique_ptr<Directory> sample() {
 
 // Which error, if any, comes of loading; and that the directory then is what it was.
 template <class E>
-bool refused(const TestFile& file, const std::string& bytes) {
+bool refused(const TemporaryFile& file, const std::string& bytes) {
   file.write(bytes);
   Directory directory(7U);
   directory.write([](EntityDirectory& store) { store.link(store.intern("kept", 1), 2, false); });
@@ -340,7 +340,7 @@ TEST_CASE("ENT-10: levels are complete where an entity is first met at the last 
 
 TEST_CASE("EDIR: a saved directory comes back whole, and goes on as the first") {
   const auto directory = sample();
-  const TestFile file;
+  const TemporaryFile file;
   save(*directory, file.path());
   const auto again = loaded(file.path());
   CHECK(described(*again) == described(*directory));
@@ -360,7 +360,7 @@ TEST_CASE("EDIR: a saved directory comes back whole, and goes on as the first") 
 TEST_CASE("EDIR: the file of version 2 stays readable, and is what is written") {
   const std::string golden = std::string(SPECTOR_TEST_DATA) + "/entities-2.graph";
   const auto directory = sample();
-  const TestFile file;
+  const TemporaryFile file;
   save(*directory, file.path());
   std::ifstream stream(golden, std::ios::binary);
   std::string expected{std::istreambuf_iterator<char>(stream), {}};
@@ -376,7 +376,7 @@ TEST_CASE("EDIR: the file of version 2 stays readable, and is what is written") 
 }
 
 TEST_CASE("EDIR, PER-4: cut at every length and flipped in every byte") {
-  const TestFile file;
+  const TemporaryFile file;
   save(*sample(), file.path());
   const std::string bytes = file.read();
   for (std::size_t n = 0; n < bytes.size(); ++n) {
@@ -394,7 +394,7 @@ TEST_CASE("EDIR, PER-4: cut at every length and flipped in every byte") {
 }
 
 TEST_CASE("EDIR, PER-4: signed files that cannot be are refused") {
-  const TestFile file;
+  const TemporaryFile file;
   save(*sample(), file.path());
   const std::string bytes = file.read();
   const auto bad = [&](std::size_t section, std::size_t offset, auto value) {

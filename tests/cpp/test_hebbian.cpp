@@ -2,21 +2,17 @@
 // plain model in tests/test_hebbian.py.
 #include <doctest/doctest.h>
 
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <latch>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "altered_file.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/shared.hpp"
@@ -35,64 +31,6 @@ bool strengthen(Graph& graph, std::uint32_t a, std::uint32_t b, float delta = 0.
     return store.strengthen(std::span(&a, 1), std::span(&b, 1), std::span(&delta, 1), false)[0] !=
            0;
   });
-}
-
-// A file of its own that goes with the test.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::array<char, 32> name{"/tmp/spector-test-XXXXXX"};
-    ::close(::mkstemp(name.data()));
-    path_ = name.data();
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  TemporaryFile(TemporaryFile&&) = delete;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string read() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
- private:
-  std::string path_;
-};
-
-template <class T>
-T field(const std::string& bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-template <class T>
-void set_field(std::string& bytes, std::size_t offset, T value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
-// The places of the sections in a file of three.
-constexpr std::size_t kTable = 72;
-constexpr std::size_t kEntry = 24;
-std::size_t offset_of(const std::string& bytes, std::size_t section) {
-  return field<std::uint64_t>(bytes, kTable + section * kEntry + 8);
-}
-
-// Gives `bytes` the checksums that its contents should have.
-void sign(std::string& bytes) {
-  const auto sum = [&](std::size_t from, std::size_t n) {
-    return crc32c(std::as_bytes(std::span(bytes).subspan(from, n)));
-  };
-  for (std::size_t section = 0; section < 3; ++section) {
-    const std::size_t entry = kTable + section * kEntry;
-    set_field(bytes, entry + 4,
-              sum(offset_of(bytes, section), field<std::uint64_t>(bytes, entry + 16)));
-  }
-  set_field(bytes, 68, sum(kTable, 3 * kEntry));
-  set_field(bytes, 56, sum(64, bytes.size() - 64));
-  set_field(bytes, 60, sum(0, 60));
 }
 
 std::string sample_file() {
@@ -132,9 +70,9 @@ TEST_CASE("PER-4: a graph file that is cut or has a flipped byte is refused") {
 TEST_CASE("PER-4, F-057: a graph file with good checksums and wrong contents is refused") {
   const std::string good = sample_file();
   const TemporaryFile file;
-  const std::size_t settings = offset_of(good, 0);
-  const std::size_t offsets = offset_of(good, 1);
-  const std::size_t edges = offset_of(good, 2);
+  const std::size_t settings = section_offset(good, 0);
+  const std::size_t offsets = section_offset(good, 1);
+  const std::size_t edges = section_offset(good, 2);
   const auto refused = [&](const char* section, auto change) {
     CAPTURE(section);
     std::string bad = good;

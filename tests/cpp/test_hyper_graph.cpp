@@ -125,7 +125,7 @@ TEST_CASE("a refused transaction leaves the graph and what it finds as they were
 }
 
 TEST_CASE("PER-4: a damaged HYEG file is noticed, wherever it is") {
-  const TestFile file;
+  const TemporaryFile file;
   Graph graph(3U);
   for (std::uint32_t i = 0; i < 6; ++i) add(graph, i, {i, i + 1, i + 2, 9}, i, -1, 0.5F);
   graph.write([](HyperGraph& store) { store.merge(9, 2); });
@@ -138,7 +138,7 @@ TEST_CASE("PER-4: a damaged HYEG file is noticed, wherever it is") {
 }
 
 TEST_CASE("PER-4: numbers of a HYEG file with right checksums are not believed") {
-  const TestFile file;
+  const TemporaryFile file;
   Graph graph(2U);
   add(graph, 0, {0, 1, 2}, 7);
   add(graph, 0, {1, 2, 3, 4}, 8);

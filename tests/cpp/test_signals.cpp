@@ -46,7 +46,7 @@ TEST_CASE("SPL-1: a write that is refused leaves the index as it was") {
   const std::vector<std::string_view> terms{"a", "c"};
   const std::vector<float> weights{1, 1};
   index.read([&](const SparseIndex::View& view) {
-    const std::vector<ScoredSlot> hits = view.search(terms, weights, 10);
+    const std::vector<ScoredSlot> hits = view.search(terms, weights, 10, std::nullopt);
     REQUIRE(hits.size() == 1);
     CHECK(hits[0].slot == 1);
     CHECK(hits[0].score == 2);
@@ -66,7 +66,7 @@ TEST_CASE("SPL-1: readers of a sparse index beside a writer see whole documents"
     readers.emplace_back([&] {
       while (!stop) {
         index.read([&](const SparseIndex::View& view) {
-          for (const ScoredSlot& hit : view.search(terms, weights, 1000)) {
+          for (const ScoredSlot& hit : view.search(terms, weights, 1000, std::nullopt)) {
             // Both terms have the same weight in a document, and a document is there once.
             if (hit.score != 2 * view.score(std::span(terms).first(1), weights, hit.slot)) ++wrong;
           }

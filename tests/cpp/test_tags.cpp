@@ -1,13 +1,9 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -23,6 +19,7 @@
 #include "graph/cross_capture.hpp"
 #include "graph/tag_coactivation.hpp"
 #include "random.hpp"
+#include "temporary_file.hpp"
 
 using spector::Corruption;
 using spector::CrossCapture;
@@ -31,34 +28,6 @@ using spector::TagCoActivation;
 using Tags = std::vector<std::string_view>;
 
 namespace {
-
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::string pattern = "/tmp/spector-tags-XXXXXX";
-    const int file = ::mkstemp(pattern.data());
-    REQUIRE(file >= 0);
-    ::close(file);
-    path_ = pattern;
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  TemporaryFile(TemporaryFile&&) = delete;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string read() const {
-    std::ifstream in(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(std::string_view bytes) const {
-    std::ofstream(path_, std::ios::binary).write(bytes.data(), std::ssize(bytes));
-  }
-
- private:
-  std::string path_;
-};
 
 // All that a table says.
 std::string everything(const Shared<TagCoActivation>& store) {

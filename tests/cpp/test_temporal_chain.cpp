@@ -65,7 +65,7 @@ TEST_CASE("TMP-4: a batch of starts gives the followers of each") {
 }
 
 TEST_CASE("PER-4: a damaged TPCH file is noticed, wherever it is") {
-  const TestFile file;
+  const TemporaryFile file;
   Chain chain;
   fill(chain, 13);
   chain.read([&](const View& view) { view.save(file.path()); });
@@ -76,7 +76,7 @@ TEST_CASE("PER-4: a damaged TPCH file is noticed, wherever it is") {
 }
 
 TEST_CASE("PER-4: numbers of a TPCH file with right checksums are not believed") {
-  const TestFile file;
+  const TemporaryFile file;
   Chain chain;
   fill(chain, 10);  // 0-1-2-3-4 and 5-6-7-8-9
   chain.read([&](const View& view) { view.save(file.path()); });

@@ -24,7 +24,7 @@ constexpr auto kRoles = TypeRegistry::Kind::kRoles;
 }  // namespace
 
 TEST_CASE("PER-4: a damaged TREG file is noticed, wherever it is and whatever it says") {
-  const TestFile file;
+  const TemporaryFile file;
   Registry registry(kRoles);
   registry.write([](TypeRegistry& store) { return store.add("WITNESS"); });
   registry.read([&](const View& view) { view.save(file.path()); });
@@ -57,7 +57,7 @@ TEST_CASE("PER-4: a damaged TREG file is noticed, wherever it is and whatever it
 }
 
 TEST_CASE("a name twice in a TREG file is refused") {
-  const TestFile file;
+  const TemporaryFile file;
   Registry registry(kRoles);
   registry.write([](TypeRegistry& store) { return store.add("OBJECU"); });
   registry.read([&](const View& view) { view.save(file.path()); });
