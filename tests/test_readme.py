@@ -29,6 +29,12 @@ def test_the_files_it_names_exist():
         assert (README.parent / name).is_file(), name
 
 
+def test_whoever_is_told_to_run_spector_is_told_to_install_it():
+    for line in README.read_text("utf-8").splitlines():
+        if line.startswith("pip install") and "spector " in line.partition("#")[0]:
+            assert "cli" in line, line
+
+
 def test_the_commands_it_names_exist():
     pytest.importorskip("typer", reason="the command line is an extra")
     from typer.main import get_command
