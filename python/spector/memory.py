@@ -20,7 +20,6 @@ from spector.encoding import GIVEN, Models
 from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.recall import recall
 from spector.recall.results import Explanation, Hit, Results
-from spector.records import importance
 from spector.store import Journal, Memory, Settings, Space, SpectorWarning
 from spector.store.ids import IdMaker
 from spector.store.journal import Transaction, set_aside_notice
@@ -475,11 +474,11 @@ class SpectorMemory:
         return self._space.write(change)
 
     def _prepare(self, drafts: list[Draft]) -> list[Draft]:
-        """The drafts with their vectors and importance, made before anything is locked (AM-21)."""
-        if self._models != Models() or any(draft.given is not None for draft in drafts):
-            self._space.journal.check_usable()
-            drafts = self._models.encode(drafts, self._encoded_before, self._model_failed)
-        return [draft._replace(importance=_importance(draft)) for draft in drafts]
+        """The drafts with their vectors, made before anything is locked (AM-21)."""
+        if self._models == Models() and all(draft.given is None for draft in drafts):
+            return drafts
+        self._space.journal.check_usable()
+        return self._models.encode(drafts, self._encoded_before, self._model_failed)
 
     def _encoded_before(self, kind: str, model: str, contents: Sequence[int]) -> dict[int, bytes]:
         with self._space.journal.reader() as reader:
@@ -798,10 +797,3 @@ def _new_meta(settings: Settings, fingerprint: str) -> dict[str, Any]:
         "vectors": asdict(Shape()),
         **asdict(settings),
     }
-
-
-def _importance(draft: Draft) -> float:
-    """IMP-1; a memory without anything to compare with counts as half new."""
-    if draft.stated is not None:
-        return draft.stated
-    return round(importance(**draft.hints._asdict(), novelty=0.5), 6)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from spector import arguments
 from spector.arguments import fold
+from spector.records.cognition import importance
 
 from .model import PINNED, UNRESOLVED
 
@@ -69,20 +70,11 @@ class Vector(NamedTuple):
     data: bytes
 
 
-class Hints(NamedTuple):
-    """What importance is made of, each in [0, 1] (IMP-1); None where it was not said."""
-
-    interest: float | None = None
-    challenge: float | None = None
-    urgency: float | None = None
-
-
 class Draft(NamedTuple):
     """A checked memory on its way into the journal.
 
-    `id` is None when one is to be made. `given`, `hints` and `stated` are what the caller said of
-    its vector and importance; `vectors`, `importance`, `surprise` and the pin that follows from it
-    are filled in before the journal sees it.
+    `id` is None when one is to be made. `given` is a vector that the caller brought; `vectors` is
+    filled in before the journal sees the draft.
     """
 
     id: str | None
@@ -101,9 +93,7 @@ class Draft(NamedTuple):
     arousal: int
     flags: int
     given: npt.NDArray[np.float32] | None
-    hints: Hints
-    stated: float | None
-    importance: float = 0.05
+    importance: float
     surprise: float = 0.0
     vectors: tuple[Vector, ...] = ()
 
@@ -368,7 +358,9 @@ DRAFT_KEYS: Final = (
 )
 _DRAFT_KEYS: Final = frozenset(DRAFT_KEYS)
 _TRAITS: Final = frozenset(DRAFT_KEYS[DRAFT_KEYS.index("about") :])
-_NO_HINTS: Final = Hints()
+#: A memory without anything to compare with counts as half new (IMP-1).
+_NOVELTY: Final = 0.5
+_PLAIN_IMPORTANCE: Final = round(importance(novelty=_NOVELTY), 6)
 _LARGEST: Final = 1e18
 
 
@@ -401,6 +393,22 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
+def _importance(item: Mapping[str, Any]) -> float:
+    """IMP-1: what was stated, else what follows from the hints."""
+    stated = item.get("importance")
+    if stated is not None:
+        return arguments.real("importance", stated, 0.05, 10)
+    return round(
+        importance(
+            interest=_share(item, "interest"),
+            challenge=_share(item, "challenge"),
+            urgency=_share(item, "urgency"),
+            novelty=_NOVELTY,
+        ),
+        6,
+    )
+
+
 def _share(item: Mapping[str, Any], name: str) -> float | None:
     value = item.get(name)
     return None if value is None else arguments.real(name, value, 0, 1)
@@ -422,11 +430,10 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
     timestamp = get("timestamp")
     tags, tags_json = check_tags("tags", get("tags", ()))
     # The rest is rare, and an import has many items.
-    plain = len(item.keys() & _TRAITS) == 0
+    plain = _TRAITS.isdisjoint(item)
     valence = 0 if plain else arguments.whole("valence", get("valence", 0), -128, 127)
     arousal = None if plain else get("arousal")
     vector = None if plain else get("vector")
-    stated = None if plain else get("importance")
     flags = 0
     if not plain:
         flags |= PINNED if check_flag("pinned", get("pinned", False)) else 0
@@ -452,10 +459,5 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
         ),
         flags=flags,
         given=None if vector is None else check_vector("vector", vector),
-        hints=(
-            _NO_HINTS
-            if plain
-            else Hints(_share(item, "interest"), _share(item, "challenge"), _share(item, "urgency"))
-        ),
-        stated=None if stated is None else arguments.real("importance", stated, 0.05, 10),
+        importance=_PLAIN_IMPORTANCE if plain else _importance(item),
     )
