@@ -242,6 +242,10 @@ class PyRecordStore {
     if (!found) return {};
     return std::pair(found->slot, found->distance);
   }
+  [[nodiscard]] std::size_t touch() const {
+    const GilRelease release;
+    return store_.read([](const RecordStore::View& view) { return view.touch(); });
+  }
   [[nodiscard]] py::dict memory_usage() const {
     const RecordStore::View view =
         store_.read([](const RecordStore::View& published) { return published; });
@@ -347,6 +351,7 @@ void register_records(py::module_& module) {
       .def("factors", &PyRecordStore::factors, py::arg("slots").noconvert(), py::arg("options"))
       .def("passes", &PyRecordStore::passes, py::arg("slots").noconvert(), py::arg("options"))
       .def("nearest", &PyRecordStore::nearest, py::arg("vector").noconvert(), py::arg("types"))
+      .def("touch", &PyRecordStore::touch)
       .def("memory_usage", &PyRecordStore::memory_usage)
       .def("save", &PyRecordStore::save, py::arg("path"), py::arg("tags").noconvert(),
            py::arg("ends").noconvert(), py::arg("slots").noconvert())

@@ -77,9 +77,15 @@ float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
 }
 
 template <class Arch>
+void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
+                float* dots) noexcept {
+  ScaleDots{}(Arch{}, products, scales, factor, n, dots);
+}
+
+template <class Arch>
 void least_distances(const DistanceBounds& limits, const float* dots, const float* squares,
-                     std::size_t n, float* bounds) noexcept {
-  LeastDistances{}(Arch{}, limits, dots, squares, n, bounds);
+                     std::size_t n, float limit, float* bounds, std::uint64_t* within) noexcept {
+  LeastDistances{}(Arch{}, limits, dots, squares, n, limit, bounds, within);
 }
 
 template <class Arch>
@@ -101,6 +107,7 @@ constexpr Table table(const char* name) {
           dot_i8<Arch>,
           dot_f32<Arch>,
           squared_l2<Arch>,
+          scale_dots<Arch>,
           least_distances<Arch>,
           gate<Arch>};
 }

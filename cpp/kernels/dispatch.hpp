@@ -36,8 +36,11 @@ struct Table {
   void (*dot_f32)(const float* query, const float* const* rows, std::size_t n, std::size_t size,
                   float* dots) noexcept;
   float (*squared_l2)(const float* a, const float* b, std::size_t size) noexcept;
+  void (*scale_dots)(const std::int32_t* products, const float* scales, float factor, std::size_t n,
+                     float* dots) noexcept;
   void (*least_distances)(const DistanceBounds&, const float* dots, const float* squares,
-                          std::size_t n, float* bounds) noexcept;
+                          std::size_t n, float limit, float* bounds,
+                          std::uint64_t* within) noexcept;
   void (*gate)(const GateLimits&, const GateColumns&, GateMasks& masks) noexcept;
 };
 

@@ -33,8 +33,11 @@ template void DotI8::operator()<A>(A, const std::int8_t*, const std::int8_t* con
 template void DotF32::operator()<A>(A, const float*, const float* const*, std::size_t, std::size_t,
                                     float*) const noexcept;
 template float SquaredL2::operator()<A>(A, const float*, const float*, std::size_t) const noexcept;
+template void ScaleDots::operator()<A>(A, const std::int32_t*, const float*, float, std::size_t,
+                                       float*) const noexcept;
 template void LeastDistances::operator()<A>(A, const DistanceBounds&, const float*, const float*,
-                                            std::size_t, float*) const noexcept;
+                                            std::size_t, float, float*,
+                                            std::uint64_t*) const noexcept;
 template void Gate::operator()<A>(A, const GateLimits&, const GateColumns&,
                                   GateMasks&) const noexcept;
 

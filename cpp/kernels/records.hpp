@@ -36,6 +36,13 @@ struct SquaredL2 {
   float operator()(Arch, const float* a, const float* b, std::size_t size) const noexcept;
 };
 
+// dots[i] = products[i] * (factor * scales[i]); n is a multiple of 16.
+struct ScaleDots {
+  template <class Arch>
+  void operator()(Arch, const std::int32_t* products, const float* scales, float factor,
+                  std::size_t n, float* dots) const noexcept;
+};
+
 // How far a dot product may be from the one that counts: by `margin` times the length of the row,
 // and by `slack` times the sum of both squares, which is for rounding.
 struct DistanceBounds {
@@ -47,11 +54,12 @@ struct DistanceBounds {
 
 // bounds[i] = the least distance that a row may have. L2: sqrt(max(0, s - slack * s - 2 * d)) with
 // s = query_square + squares[i] and d = dots[i] + margin * sqrt(squares[i]). Dot: with d + slack *
-// s as d, 1 / (1 + d) for d >= 0 and 1 - d below. n is a multiple of 16.
+// s as d, 1 / (1 + d) for d >= 0 and 1 - d below. n is a multiple of 16. Bit i % 64 of
+// within[i / 64]: bounds[i] <= limit; bits from n on are 0.
 struct LeastDistances {
   template <class Arch>
   void operator()(Arch, const DistanceBounds& limits, const float* dots, const float* squares,
-                  std::size_t n, float* bounds) const noexcept;
+                  std::size_t n, float limit, float* bounds, std::uint64_t* within) const noexcept;
 };
 
 inline constexpr std::size_t kGateBlock = 256;  // slots looked at in one call

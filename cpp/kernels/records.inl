@@ -10,16 +10,21 @@ namespace spector::kernels {
 // Dot products of `kRows` rows side by side. xsimd has no multiply-and-add of pairs, so each
 // instruction set has its own; integers are exact, so all are equal. Where there is an instruction
 // for unsigned times signed bytes the query gives its signs to the row: two products of at most
-// 127 * 127 fit its 16 bits.
+// 127 * 127 fit its 16 bits. Meanwhile `next`, as many rows to come, are asked for.
 template <class Arch, std::size_t kRows>
-inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows, std::size_t size,
+inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows,
+                        const std::int8_t* const* next, std::size_t size,
                         std::int32_t* dots) noexcept {
+  [[maybe_unused]] const auto ask = [next](std::size_t i) {
+    for (std::size_t r = 0; r < kRows; ++r) __builtin_prefetch(next[r] + i);
+  };
 #if defined(__AVX512BW__)
   const __m512i zero = _mm512_setzero_si512();
   const __m512i ones = _mm512_set1_epi16(1);
   __m512i sums[kRows];
   for (std::size_t r = 0; r < kRows; ++r) sums[r] = zero;
   for (std::size_t i = 0; i < size; i += 64) {
+    ask(i);
     const __m512i signs = _mm512_loadu_si512(query + i);
     const __m512i q = _mm512_abs_epi8(signs);
     const __mmask64 negative = _mm512_movepi8_mask(signs);
@@ -29,12 +34,28 @@ inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows
       sums[r] = _mm512_add_epi32(sums[r], _mm512_madd_epi16(pairs, ones));
     }
   }
-  for (std::size_t r = 0; r < kRows; ++r) dots[r] = _mm512_reduce_add_epi32(sums[r]);
+  if constexpr (kRows == 4) {
+    // Four sums in the four lanes of each 128 bits.
+    const __m512i low = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
+                                         _mm512_unpackhi_epi32(sums[0], sums[1]));
+    const __m512i high = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
+                                          _mm512_unpackhi_epi32(sums[2], sums[3]));
+    const __m512i all =
+        _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+    const __m256i half =
+        _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    const __m128i quarter =
+        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), quarter);
+  } else {
+    for (std::size_t r = 0; r < kRows; ++r) dots[r] = _mm512_reduce_add_epi32(sums[r]);
+  }
 #elif defined(__AVX2__)
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sums[kRows];
   for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm256_setzero_si256();
   for (std::size_t i = 0; i < size; i += 32) {
+    if (i % 64 == 0) ask(i);
     const __m256i signs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + i));
     const __m256i q = _mm256_abs_epi8(signs);
     for (std::size_t r = 0; r < kRows; ++r) {
@@ -53,6 +74,7 @@ inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows
   __m128i sums[kRows];
   for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm_setzero_si128();
   for (std::size_t i = 0; i < size; i += 16) {
+    if (i % 64 == 0) ask(i);
     const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + i));
     const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(q, q), 8);
     const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(q, q), 8);
@@ -91,15 +113,15 @@ inline void prefetch_rows(const T* const* rows, std::size_t from, std::size_t to
 template <class Arch>
 void DotI8::operator()(Arch, const std::int8_t* query, const std::int8_t* const* rows,
                        std::size_t n, std::size_t size, std::int32_t* dots) const noexcept {
-  constexpr std::size_t kRows = 2;
+  constexpr std::size_t kRows = 4;
   constexpr std::size_t kAhead = 8;
-  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
   std::size_t r = 0;
+  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
   for (; r + kRows <= n; r += kRows) {
-    if (r + kAhead + kRows <= n) prefetch_rows<Arch>(rows, r + kAhead, r + kAhead + kRows, size);
-    dot_i8_rows<Arch, kRows>(query, rows + r, size, dots + r);
+    const std::size_t next = r + kAhead + kRows <= n ? r + kAhead : r;
+    dot_i8_rows<Arch, kRows>(query, rows + r, rows + next, size, dots + r);
   }
-  for (; r < n; ++r) dot_i8_rows<Arch, 1>(query, rows + r, size, dots + r);
+  for (; r < n; ++r) dot_i8_rows<Arch, 1>(query, rows + r, rows + r, size, dots + r);
 }
 
 template <class Arch>
@@ -167,8 +189,21 @@ float SquaredL2::operator()(Arch, const float* a, const float* b, std::size_t si
 }
 
 template <class Arch>
+void ScaleDots::operator()(Arch, const std::int32_t* products, const float* scales, float factor,
+                           std::size_t n, float* dots) const noexcept {
+  using V = xsimd::batch<float, Arch>;
+  using Whole = xsimd::batch<std::int32_t, Arch>;
+  const V by(factor);
+  for (std::size_t i = 0; i < n; i += V::size) {
+    const V product = xsimd::to_float(Whole::load_unaligned(products + i));
+    (product * (by * V::load_unaligned(scales + i))).store_unaligned(dots + i);
+  }
+}
+
+template <class Arch>
 void LeastDistances::operator()(Arch, const DistanceBounds& limits, const float* dots,
-                                const float* squares, std::size_t n, float* bounds) const noexcept {
+                                const float* squares, std::size_t n, float limit, float* bounds,
+                                std::uint64_t* within) const noexcept {
   using V = xsimd::batch<float, Arch>;
   const V query_square(limits.query_square);
   const V margin(limits.margin);
@@ -176,18 +211,24 @@ void LeastDistances::operator()(Arch, const DistanceBounds& limits, const float*
   const V zero(0.0F);
   const V one(1.0F);
   const V two(2.0F);
+  const V most_allowed(limit);
   for (std::size_t i = 0; i < n; i += V::size) {
     const V square = V::load_unaligned(squares + i);
     const V sum = query_square + square;
     const V dot = V::load_unaligned(dots + i) + margin * xsimd::sqrt(square);
+    V bound;
     if (limits.dot) {
       const V most = dot + slack * sum;
       const V positive = one / (one + xsimd::max(most, zero));
-      xsimd::select(most >= zero, positive, one - most).store_unaligned(bounds + i);
+      bound = xsimd::select(most >= zero, positive, one - most);
     } else {
       const V least = (sum - slack * sum) - two * dot;
-      xsimd::sqrt(xsimd::max(least, zero)).store_unaligned(bounds + i);
+      bound = xsimd::sqrt(xsimd::max(least, zero));
     }
+    bound.store_unaligned(bounds + i);
+    const auto bits = static_cast<std::uint64_t>((bound <= most_allowed).mask());
+    if (i % 64 == 0) within[i / 64] = 0;
+    within[i / 64] |= bits << i % 64;
   }
 }
 

@@ -146,8 +146,16 @@ float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
   return folded(lanes);
 }
 
+void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
+                float* dots) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    dots[i] = static_cast<float>(products[i]) * (factor * scales[i]);
+  }
+}
+
 void least_distances(const DistanceBounds& limits, const float* dots, const float* squares,
-                     std::size_t n, float* bounds) noexcept {
+                     std::size_t n, float limit, float* bounds, std::uint64_t* within) noexcept {
+  for (std::size_t i = 0; i < n; i += 64) within[i / 64] = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const float sum = limits.query_square + squares[i];
     const float dot = dots[i] + limits.margin * std::sqrt(squares[i]);
@@ -158,6 +166,7 @@ void least_distances(const DistanceBounds& limits, const float* dots, const floa
       const float least = (sum - limits.slack * sum) - 2.0F * dot;
       bounds[i] = std::sqrt(least > 0 ? least : 0.0F);
     }
+    if (bounds[i] <= limit) within[i / 64] |= std::uint64_t{1} << i % 64;
   }
 }
 
@@ -191,9 +200,10 @@ void gate(const GateLimits& limits, const GateColumns& columns, GateMasks& masks
 
 }  // namespace
 
-const Table kScalar{
-    "scalar",     bm25_accumulate,  bm25_accumulate_window, take_at_least, collect_bounds,
-    find_offsets, collect_at_least, decay_weights,          intersect,     dot_i8,
-    dot_f32,      squared_l2,       least_distances,        gate};
+const Table kScalar{"scalar",         bm25_accumulate, bm25_accumulate_window,
+                    take_at_least,    collect_bounds,  find_offsets,
+                    collect_at_least, decay_weights,   intersect,
+                    dot_i8,           dot_f32,         squared_l2,
+                    scale_dots,       least_distances, gate};
 
 }  // namespace spector::kernels

@@ -169,6 +169,19 @@ void RecordStore::View::vector(std::uint32_t slot, std::span<float> out) const n
   }
 }
 
+std::size_t RecordStore::View::touch() const noexcept {
+  const std::size_t rows_of_chunk = std::size_t{1} << row_bits;
+  for (std::size_t first = 0; first < n_rows; first += rows_of_chunk) {
+    const std::byte* const chunk = row(static_cast<std::uint32_t>(first));
+    const std::size_t bytes = std::min(rows_of_chunk, n_rows - first) * row_bytes;
+    // Rows are whole blocks of 64 bytes; a volatile read is made.
+    for (std::size_t i = 0; i < bytes; i += 64) {
+      static_cast<void>(*reinterpret_cast<const volatile std::uint64_t*>(chunk + i));
+    }
+  }
+  return n_rows * row_bytes;
+}
+
 std::size_t RecordStore::View::memory_bytes() const noexcept {
   constexpr std::size_t kColumns = sizeof marks[0] + sizeof valences[0] + sizeof arousals[0] +
                                    sizeof importances[0] + sizeof timestamps[0] +

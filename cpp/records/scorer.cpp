@@ -23,6 +23,7 @@ static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kP
               CowArray<std::uint8_t>::kPage % kBlock == 0);
 // A block with so many candidates is looked at as a whole.
 constexpr std::size_t kDense = 24;
+constexpr std::size_t kBatch = 64;  // vectors measured at a time: memory is never idle for long
 constexpr std::size_t kBlocksAhead = 2;
 constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
 
@@ -323,10 +324,16 @@ class Weights {
     weight.value = weight.importance * strength_factor(view_.strengths[slot]);
     return weight;
   }
-  // The most that it can be: without decay.
-  [[nodiscard]] Weight most(std::uint32_t slot) const noexcept {
-    const float importance = view_.importances[slot] / 10;
-    return {1, importance, importance * strength_factor(view_.strengths[slot])};
+  // The most that its value can be: without decay.
+  [[nodiscard]] float most_value(std::uint32_t slot) const noexcept {
+    return view_.importances[slot] / 10 * strength_factor(view_.strengths[slot]);
+  }
+  // The most that `score` gives with such a value.
+  [[nodiscard]] float most(float similarity, float overlap, float value) const noexcept {
+    float score =
+        additive_ ? alpha_ * similarity + beta_ * value : similarity * (alpha_ + beta_ * value);
+    if (tags_) score *= 1 + 0.3F * overlap;
+    return score * boost_;
   }
   [[nodiscard]] float factor(const Weight& weight) const noexcept {
     return alpha_ + beta_ * weight.value;
@@ -561,13 +568,13 @@ class Scan {
     if (place.row_after == 0) return;
     batch_.overlaps[n_] = overlap;
     put(n_++, static_cast<std::uint32_t>(slot), place);
-    if (n_ == kBlock) measure();
+    if (n_ == kBatch) measure();
   }
   // Of the 64 from `first` on those in `word`.
   void survive(std::size_t first, std::uint64_t word) {
     static_assert(CowArray<RecordStore::Place>::kPage % 64 == 0);
     const RecordStore::Place* const places = &view_.places[first];
-    if (n_ + 64 > kBlock) measure();
+    if (n_ + 64 > kBatch) measure();
     std::size_t n = n_;
     for (; word != 0; word &= word - 1) {
       const auto bit = static_cast<std::size_t>(__builtin_ctzll(word));
@@ -585,6 +592,7 @@ class Scan {
     }
     batch_.scales[i] = place.scale;
     batch_.squares[i] = place.square;
+    if (rank_ == Rank::kScore) batch_.values[i] = weights_.most_value(slot);
   }
 
   // Phase 5 of the batch.
@@ -597,22 +605,31 @@ class Scan {
       kernels.dot_i8(query_.codes().data(),
                      reinterpret_cast<const std::int8_t* const*>(batch_.rows.data()), n, size,
                      batch_.products.data());
-      for (std::size_t i = 0; i < kBlock; ++i) {
-        batch_.dots[i] =
-            static_cast<float>(batch_.products[i]) * (query_.scale() * batch_.scales[i]);
-      }
+      kernels.scale_dots(batch_.products.data(), batch_.scales.data(), query_.scale(), kBatch,
+                         batch_.dots.data());
     } else {
       kernels.dot_f32(query_.values().data(),
                       reinterpret_cast<const float* const*>(batch_.rows.data()), n, size,
                       batch_.dots.data());
     }
-    kernels.least_distances(query_.bounds(), batch_.dots.data(), batch_.squares.data(), kBlock,
-                            batch_.distances.data());
-    for (std::size_t i = 0; i < n; ++i) {
-      if (options_.lateral_distance && batch_.overlaps[i] >= 0.5F) {
-        weigh_both(i, *options_.lateral_distance);
-      } else if (batch_.distances[i] <= limit_) {
-        weigh(i);
+    std::array<std::uint64_t, kBatch / 64> within{};
+    kernels.least_distances(query_.bounds(), batch_.dots.data(), batch_.squares.data(), kBatch,
+                            limit_, batch_.distances.data(), within.data());
+    if (options_.lateral_distance) {
+      for (std::size_t i = 0; i < n; ++i) {
+        if (batch_.overlaps[i] >= 0.5F) {
+          weigh_both(i, *options_.lateral_distance);
+        } else if (batch_.distances[i] <= limit_) {
+          weigh(i);
+        }
+      }
+      return;
+    }
+    if (rank_ == Rank::kScore) bound_scores();
+    for (std::size_t w = 0; w * 64 < n; ++w) {
+      for (std::uint64_t word = within[w]; word != 0; word &= word - 1) {
+        const std::size_t i = w * 64 + static_cast<std::size_t>(__builtin_ctzll(word));
+        if (i < n && batch_.distances[i] <= limit_) weigh(i);
       }
     }
   }
@@ -628,13 +645,21 @@ class Scan {
   }
   void weigh(std::size_t i) {
     const std::uint32_t slot = batch_.slots[i];
-    const float similarity = this->similarity(batch_.distances[i]);
     Weights::Weight weight{};
     if (rank_ == Rank::kScore) {
-      if (!top_.takes(score(i, similarity, weights_.most(slot)), slot)) return;
+      if (!top_.takes(batch_.scores[i], slot)) return;
       weight = weights_.of(slot);
     }
+    const float similarity = this->similarity(batch_.distances[i]);
     if (top_.takes(score(i, similarity, weight), slot)) offer(i, exact(i), weight);
+  }
+
+  // The most that each of the batch can score.
+  void bound_scores() noexcept {
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      batch_.scores[i] =
+          weights_.most(similarity(batch_.distances[i]), batch_.overlaps[i], batch_.values[i]);
+    }
   }
 
   // A record that may be lateral (SCO-15).
@@ -693,14 +718,16 @@ class Scan {
 
   // Survivors whose vectors are next.
   struct Batch {
-    std::array<std::uint32_t, kBlock> slots{};
-    std::array<const std::byte*, kBlock> rows{};
-    std::array<float, kBlock> scales{};
-    std::array<float, kBlock> squares{};
-    std::array<float, kBlock> overlaps{};
-    std::array<std::int32_t, kBlock> products{};
-    std::array<float, kBlock> dots{};
-    std::array<float, kBlock> distances{};  // the least they may be
+    std::array<std::uint32_t, kBatch> slots{};
+    std::array<const std::byte*, kBatch> rows{};
+    std::array<float, kBatch> scales{};
+    std::array<float, kBatch> squares{};
+    std::array<float, kBatch> overlaps{};
+    std::array<float, kBatch> values{};  // the most that importance and strength can weigh
+    std::array<std::int32_t, kBatch> products{};
+    std::array<float, kBatch> dots{};
+    std::array<float, kBatch> distances{};  // the least they may be
+    std::array<float, kBatch> scores{};     // the most they may be
   };
 
   const View& view_;

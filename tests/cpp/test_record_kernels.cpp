@@ -111,6 +111,26 @@ TEST_CASE("GEN-3: dot_f32 and squared_l2 give the scalar bits on every instructi
   }
 }
 
+TEST_CASE("DEN-4: scale_dots gives the scalar bits on every instruction set") {
+  Random random(8);
+  for (std::size_t n = 16; n <= 256; n += 16) {
+    std::vector<std::int32_t> products(n);
+    std::vector<float> scales(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      products[i] = static_cast<std::int32_t>(random() % 2'000'000'001) - 1'000'000'000;
+      scales[i] = random() % 9 == 0 ? 0.0F : std::abs(real(random));
+    }
+    std::vector<float> expected(n);
+    kernels::kScalar.scale_dots(products.data(), scales.data(), 0.0123F, n, expected.data());
+    CHECK(expected[0] == static_cast<float>(products[0]) * (0.0123F * scales[0]));
+    on_every_level([&](const kernels::Table& isa) {
+      std::vector<float> found(n);
+      isa.scale_dots(products.data(), scales.data(), 0.0123F, n, found.data());
+      CHECK(std::memcmp(found.data(), expected.data(), n * sizeof(float)) == 0);
+    });
+  }
+}
+
 TEST_CASE("SCO-5: least_distances gives the scalar bits on every instruction set") {
   Random random(3);
   for (std::size_t n = 16; n <= 256; n += 16) {
@@ -122,12 +142,23 @@ TEST_CASE("SCO-5: least_distances gives the scalar bits on every instruction set
     }
     for (const bool dot : {false, true}) {
       const kernels::DistanceBounds bounds{random() % 3 == 0 ? 0.0F : 1.0F, 0.01F, 1e-5F, dot};
+      constexpr float kLimit = 1.25F;
+      const std::size_t n_words = (n + 63) / 64;
       std::vector<float> expected(n);
-      kernels::kScalar.least_distances(bounds, dots.data(), squares.data(), n, expected.data());
+      std::vector<std::uint64_t> expected_within(n_words, ~std::uint64_t{0});
+      kernels::kScalar.least_distances(bounds, dots.data(), squares.data(), n, kLimit,
+                                       expected.data(), expected_within.data());
+      for (std::size_t i = 0; i < n_words * 64; ++i) {
+        const bool within = (expected_within[i / 64] >> i % 64 & 1) != 0;
+        REQUIRE(within == (i < n && expected[i] <= kLimit));
+      }
       on_every_level([&](const kernels::Table& isa) {
         std::vector<float> found(n);
-        isa.least_distances(bounds, dots.data(), squares.data(), n, found.data());
+        std::vector<std::uint64_t> within(n_words, ~std::uint64_t{0});
+        isa.least_distances(bounds, dots.data(), squares.data(), n, kLimit, found.data(),
+                            within.data());
         CHECK(std::memcmp(found.data(), expected.data(), n * sizeof(float)) == 0);
+        CHECK(within == expected_within);
       });
     }
   }

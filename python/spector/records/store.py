@@ -585,6 +585,13 @@ class RecordStore:
         mask = sum(1 << code for code in {_choice("types", one, TYPES) for one in known})
         return self._core.nearest(_query("vector", vector), mask)
 
+    def touch(self) -> int:
+        """Read every vector once, in order; return how many bytes that was.
+
+        It brings them into memory after a load, and no scan can be faster.
+        """
+        return self._core.touch()
+
     def memory_usage(self) -> dict[str, int]:
         """Bytes held in all, and of these bytes of vectors in use and dead."""
         return self._core.memory_usage()
