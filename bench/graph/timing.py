@@ -32,12 +32,13 @@ def median_s(call: Callable[[], Any], repeats: int) -> float:
 def each_us(
     calls: Mapping[str, Callable[[Input], Any]], inputs: Sequence[Input], rounds: int
 ) -> dict[str, NDArray[np.float64]]:
-    """CPU microseconds of each side for each input: the median of the rounds.
+    """CPU microseconds of each side for each input: the median of the rounds, without the clock's.
 
     The sides take turns input by input. A first round that is not counted warms them up.
     """
     seen = np.empty((len(calls), rounds, len(inputs)))
     used = time.thread_time_ns
+    clock_ns = statistics.median(-(used() - used()) for _ in range(1001))
     sides = list(calls.values())
     gc.collect()
     gc.disable()
@@ -52,7 +53,7 @@ def each_us(
                         seen[side, round, place] = spent
     finally:
         gc.enable()
-    medians = np.median(seen, axis=1) / 1000
+    medians = (np.median(seen, axis=1) - clock_ns) / 1000
     return dict(zip(calls, medians, strict=True))
 
 

@@ -194,7 +194,7 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
   for (const std::uint32_t seed : seeds) steps.push_back({seed, seed, 1.0F});
 
   for (std::size_t level = 1; level <= depth && !steps.empty(); ++level) {
-    constexpr std::size_t kAhead = 12;
+    constexpr std::size_t kAhead = 24;
     scratch.rows.resize(steps.size());
     std::size_t entries = 0;
     const auto prefetch_place = [&](std::uint32_t slot) {

@@ -17,6 +17,8 @@ def kind(value: object) -> str:
 
 
 def number(name: str, value: float) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
         raise TypeError(f"{name} must be a number, not {kind(value)}")
     try:
@@ -61,14 +63,15 @@ def integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArr
         return array
     if array.size == 0:
         return np.empty(0, dtype)
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    if int(array.min()) < low or int(array.max()) > high:
+    cast = array.astype(dtype)
+    if not (cast == array).all():  # cheaper than the limits where there are few
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         raise ValueError(
             f"{name} must be between {low} and {high}, but holds {array.min()} to {array.max()}"
         )
-    return np.ascontiguousarray(array, dtype)
+    return cast
 
 
 def slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
