@@ -1077,3 +1077,22 @@ class Histories(RuleBasedStateMachine):
 
 Histories.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestHistories = Histories.TestCase
+
+
+def test_rows_kept_for_the_next_recall_are_never_those_of_another_state(tmp_path):
+    """AM-15: a recall sees what this handle and others have changed meanwhile."""
+    with SpectorMemory.open(tmp_path / "s") as one, SpectorMemory.open(tmp_path / "s") as two:
+        one.remember("alpha first", id="a")
+        one.remember("alpha other", id="b", tags=["x"])
+        for _ in range(2):  # the second time from what was kept
+            assert {hit.text for hit in one.recall("alpha")} == {"alpha first", "alpha other"}
+        two.remember("alpha second", id="a", tags=["y"])
+        found = {hit.id: hit.memory for hit in one.recall("alpha")}
+        assert found["a"].text == "alpha second" and found["a"].tags == ("y",)
+        found["b"].metadata["changed"] = True
+        assert one.recall("other")[0].metadata == {}
+        two.forget("b")
+        assert [hit.id for hit in one.recall("alpha")] == ["a"]
+        one.remember("alpha third", id="a")
+        assert [hit.text for hit in one.recall("alpha")] == ["alpha third"]
+        assert [hit.text for hit in two.recall("alpha")] == ["alpha third"]

@@ -53,6 +53,14 @@ class PyOptions {
     for (const Slots& tag : tags_) options_.tags.push_back(span_of(tag));
   }
   [[nodiscard]] const ScoringOptions& get() const noexcept { return options_; }
+  // The same at another time and for other slots.
+  [[nodiscard]] std::unique_ptr<PyOptions> at(std::int64_t now, std::optional<Slots> allow) const {
+    ScoringOptions options = options_;
+    options.now = now;
+    options.allow.reset();
+    options.tags.clear();
+    return std::make_unique<PyOptions>(std::move(options), std::move(allow), tags_, hyperfocus_);
+  }
 
  private:
   ScoringOptions options_;
@@ -304,7 +312,8 @@ void register_records(py::module_& module) {
            py::arg("max_valence"), py::arg("min_importance"), py::arg("types"),
            py::arg("staleness"), py::arg("strictness"), py::arg("alpha"), py::arg("beta"),
            py::arg("additive"), py::arg("decay_exponent"), py::arg("decay_floor"),
-           py::arg("query_valence"), py::arg("lateral_distance"));
+           py::arg("query_valence"), py::arg("lateral_distance"))
+      .def("at", &PyOptions::at, py::arg("now"), py::arg("allow").noconvert());
 
   py::class_<RecordFile>(module, "RecordFile")
       .def(py::init<const std::string&>(), py::arg("path"), py::call_guard<GilRelease>())

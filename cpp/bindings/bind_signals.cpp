@@ -16,6 +16,7 @@
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
 #include "lexical/sparse_index.hpp"
+#include "records/fusion.hpp"
 #include "records/token_vectors.hpp"
 
 namespace py = pybind11;
@@ -228,6 +229,23 @@ void register_tokens(py::module_& module) {
 }  // namespace
 
 void register_signals(py::module_& module) {
+  module.def(
+      "fuse",
+      [](const std::vector<Array<std::int64_t>>& slots, const std::vector<Array<float>>& scores,
+         const std::vector<double>& weights, unsigned rrf_k) {
+        if (slots.size() != scores.size() || slots.size() != weights.size()) {
+          throw std::invalid_argument("slots, scores and weights must be one for each list");
+        }
+        std::vector<RankedList> lists;
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+          lists.push_back({span_of(slots[i]), span_of(scores[i]), weights[i]});
+        }
+        const Fused fused = fuse(lists, rrf_k);
+        return std::pair(to_array(fused.slots), to_array(fused.scores));
+      },
+      py::arg("slots").noconvert(), py::arg("scores").noconvert(), py::arg("weights"),
+      py::arg("rrf_k"));
+
   register_sparse(module);
   register_tokens(module);
 }

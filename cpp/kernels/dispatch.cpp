@@ -77,6 +77,12 @@ float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
 }
 
 template <class Arch>
+float squared_l2_i8(const float* a, const std::int8_t* codes, float scale,
+                    std::size_t size) noexcept {
+  return SquaredL2I8{}(Arch{}, a, codes, scale, size);
+}
+
+template <class Arch>
 void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
                 float* dots) noexcept {
   ScaleDots{}(Arch{}, products, scales, factor, n, dots);
@@ -107,6 +113,7 @@ constexpr Table table(const char* name) {
           dot_i8<Arch>,
           dot_f32<Arch>,
           squared_l2<Arch>,
+          squared_l2_i8<Arch>,
           scale_dots<Arch>,
           least_distances<Arch>,
           gate<Arch>};

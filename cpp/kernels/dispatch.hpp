@@ -36,6 +36,8 @@ struct Table {
   void (*dot_f32)(const float* query, const float* const* rows, std::size_t n, std::size_t size,
                   float* dots) noexcept;
   float (*squared_l2)(const float* a, const float* b, std::size_t size) noexcept;
+  float (*squared_l2_i8)(const float* a, const std::int8_t* codes, float scale,
+                         std::size_t size) noexcept;
   void (*scale_dots)(const std::int32_t* products, const float* scales, float factor, std::size_t n,
                      float* dots) noexcept;
   void (*least_distances)(const DistanceBounds&, const float* dots, const float* squares,

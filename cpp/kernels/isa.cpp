@@ -33,6 +33,8 @@ template void DotI8::operator()<A>(A, const std::int8_t*, const std::int8_t* con
 template void DotF32::operator()<A>(A, const float*, const float* const*, std::size_t, std::size_t,
                                     float*) const noexcept;
 template float SquaredL2::operator()<A>(A, const float*, const float*, std::size_t) const noexcept;
+template float SquaredL2I8::operator()<A>(A, const float*, const std::int8_t*, float,
+                                          std::size_t) const noexcept;
 template void ScaleDots::operator()<A>(A, const std::int32_t*, const float*, float, std::size_t,
                                        float*) const noexcept;
 template void LeastDistances::operator()<A>(A, const DistanceBounds&, const float*, const float*,

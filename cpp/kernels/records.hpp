@@ -36,6 +36,13 @@ struct SquaredL2 {
   float operator()(Arch, const float* a, const float* b, std::size_t size) const noexcept;
 };
 
+// The same where b[i] = codes[i] * scale.
+struct SquaredL2I8 {
+  template <class Arch>
+  float operator()(Arch, const float* a, const std::int8_t* codes, float scale,
+                   std::size_t size) const noexcept;
+};
+
 // dots[i] = products[i] * (factor * scales[i]); n is a multiple of 16.
 struct ScaleDots {
   template <class Arch>

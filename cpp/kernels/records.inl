@@ -188,6 +188,20 @@ float SquaredL2::operator()(Arch, const float* a, const float* b, std::size_t si
   return fold_lanes<Arch>(lanes);
 }
 
+// A loop that compilers make vectors of: there is no load of bytes as floats in xsimd.
+template <class Arch>
+float SquaredL2I8::operator()(Arch, const float* a, const std::int8_t* codes, float scale,
+                              std::size_t size) const noexcept {
+  alignas(64) float lanes[kSumLanes] = {};
+  for (std::size_t i = 0; i < size; i += kSumLanes) {
+    for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+      const float difference = a[i + lane] - static_cast<float>(codes[i + lane]) * scale;
+      lanes[lane] += difference * difference;
+    }
+  }
+  return fold_lanes<Arch>(lanes);
+}
+
 template <class Arch>
 void ScaleDots::operator()(Arch, const std::int32_t* products, const float* scales, float factor,
                            std::size_t n, float* dots) const noexcept {

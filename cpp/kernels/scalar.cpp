@@ -146,6 +146,16 @@ float squared_l2(const float* a, const float* b, std::size_t size) noexcept {
   return folded(lanes);
 }
 
+float squared_l2_i8(const float* a, const std::int8_t* codes, float scale,
+                    std::size_t size) noexcept {
+  std::array<float, kSumLanes> lanes{};
+  for (std::size_t i = 0; i < size; ++i) {
+    const float difference = a[i] - static_cast<float>(codes[i]) * scale;
+    lanes[i % kSumLanes] += difference * difference;
+  }
+  return folded(lanes);
+}
+
 void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
                 float* dots) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
@@ -200,10 +210,10 @@ void gate(const GateLimits& limits, const GateColumns& columns, GateMasks& masks
 
 }  // namespace
 
-const Table kScalar{"scalar",         bm25_accumulate, bm25_accumulate_window,
-                    take_at_least,    collect_bounds,  find_offsets,
-                    collect_at_least, decay_weights,   intersect,
-                    dot_i8,           dot_f32,         squared_l2,
-                    scale_dots,       least_distances, gate};
+const Table kScalar{
+    "scalar",     bm25_accumulate,  bm25_accumulate_window, take_at_least, collect_bounds,
+    find_offsets, collect_at_least, decay_weights,          intersect,     dot_i8,
+    dot_f32,      squared_l2,       squared_l2_i8,          scale_dots,    least_distances,
+    gate};
 
 }  // namespace spector::kernels

@@ -458,6 +458,11 @@ class Query {
     }
     return std::sqrt(kernels::active().squared_l2(query, row, size_));
   }
+  // L2 of a row of codes: that of the floats they stand for.
+  [[nodiscard]] float distance(const std::int8_t* codes, float scale) const noexcept {
+    const float* const query = values_.front().data();
+    return std::sqrt(kernels::active().squared_l2_i8(query, codes, scale, size_));
+  }
 
  private:
   struct alignas(64) Lanes : std::array<float, 16> {};
@@ -701,6 +706,7 @@ class Scan {
       return query_.distance(reinterpret_cast<const float*>(batch_.rows[i]));
     }
     const auto* codes = reinterpret_cast<const std::int8_t*>(batch_.rows[i]);
+    if (!query_.bounds().dot) return query_.distance(codes, batch_.scales[i]);
     for (std::size_t j = 0; j < decoded_.size(); ++j) {
       decoded_[j] = static_cast<float>(codes[j]) * batch_.scales[i];
     }

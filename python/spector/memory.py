@@ -163,6 +163,7 @@ class SpectorMemory:
         token_encoder: object | None = None,
         query_table: object | None = None,
         bm25_enabled: bool = True,
+        ann: bool = False,
         busy_timeout: float = 5.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
@@ -194,6 +195,9 @@ class SpectorMemory:
             Weights of query terms for "li_lsr", made by ``spector distill-lsr``.
         bm25_enabled : bool
             False makes no keyword index (TSM-1).
+        ann : bool
+            Look for semantic memories by HNSW where there are more than 20,000 (DEN-2; extra
+            ``ann``). It is built when the space is opened.
         busy_timeout : float
             Seconds to wait for another process that is writing, before a `LockedError`.
         clock : callable, optional
@@ -228,6 +232,7 @@ class SpectorMemory:
         _check_clock_and_seed(clock, seed)
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
+        _check_ann(ann)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
@@ -241,7 +246,7 @@ class SpectorMemory:
                         f" leave {name} out to use the stored one"
                     )
             chosen.shape(Shape(**meta["vectors"]))
-            space = Space(journal, stored, keywords)
+            space = Space(journal, stored, keywords, ann)
             space.load()
             fingerprint = space.replica.index.fingerprint
             if meta["fingerprint"] != fingerprint and not journal.read_only:
@@ -268,6 +273,7 @@ class SpectorMemory:
         token_encoder: object | None = None,
         query_table: object | None = None,
         bm25_enabled: bool = True,
+        ann: bool = False,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
     ) -> SpectorMemory:
@@ -281,7 +287,9 @@ class SpectorMemory:
         _check_clock_and_seed(clock, seed)
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
-        space = Space(Journal.ephemeral(_new_meta(wanted, fingerprint)), wanted, keywords)
+        _check_ann(ann)
+        journal = Journal.ephemeral(_new_meta(wanted, fingerprint))
+        space = Space(journal, wanted, keywords, ann)
         return cls(space, clock, seed, chosen)
 
     # Writing
@@ -788,6 +796,13 @@ def _check_clock_and_seed(clock: object, seed: object) -> None:
         raise TypeError(f"clock must be callable, got {show(clock)}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise TypeError(f"seed must be an int, got {show(seed)}")
+
+
+def _check_ann(ann: object) -> None:
+    if check_flag("ann", ann):
+        from spector.ann import require_usearch
+
+        require_usearch()
 
 
 def _new_meta(settings: Settings, fingerprint: str) -> dict[str, Any]:

@@ -111,6 +111,26 @@ TEST_CASE("GEN-3: dot_f32 and squared_l2 give the scalar bits on every instructi
   }
 }
 
+TEST_CASE("DEN-4: squared_l2_i8 is squared_l2 of what the codes stand for") {
+  Random random(9);
+  for (std::size_t size = 64; size <= 64 * 9; size += 64) {
+    std::vector<float> query(size);
+    std::vector<float> decoded(size);
+    std::vector<std::int8_t> codes(size);
+    constexpr float kScale = 0.0137F;
+    for (std::size_t i = 0; i < size; ++i) {
+      query[i] = real(random);
+      codes[i] = static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127);
+      decoded[i] = static_cast<float>(codes[i]) * kScale;
+    }
+    const float expected = kernels::kScalar.squared_l2(query.data(), decoded.data(), size);
+    CHECK(kernels::kScalar.squared_l2_i8(query.data(), codes.data(), kScale, size) == expected);
+    on_every_level([&](const kernels::Table& isa) {
+      CHECK(isa.squared_l2_i8(query.data(), codes.data(), kScale, size) == expected);
+    });
+  }
+}
+
 TEST_CASE("DEN-4: scale_dots gives the scalar bits on every instruction set") {
   Random random(8);
   for (std::size_t n = 16; n <= 256; n += 16) {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spector import arguments
+from spector import _core, arguments
 
 __all__ = ["FUSIONS", "Candidates", "fuse", "rrf"]
 
@@ -50,42 +50,13 @@ def fuse(
     Candidates
         Ties: in more lists, then the better best rank, then the lower slot (RRF-3).
     """
-    used = {name: found for name, found in lists.items() if len(found.slots)}
-    used = {name: found for name, found in used.items() if weights.get(name, 1.0) > 0}
-    if not used:
-        return NONE
-    slots = np.concatenate([found.slots for found in used.values()])
-    ranks = np.concatenate([np.arange(1, len(found.slots) + 1) for found in used.values()])
-    parts = np.concatenate(
-        [
-            weights.get(name, 1.0)
-            * (_relative(found.scores) if fusion == "relative" else 1 / (rrf_k + _ranks(found)))
-            for name, found in used.items()
-        ]
+    slots, scores = _core.fuse(
+        [found.slots for found in lists.values()],
+        [found.scores for found in lists.values()],
+        [weights.get(name, 1.0) for name in lists],
+        rrf_k if fusion == "rrf" else 0,
     )
-    known, places = np.unique(slots, return_inverse=True)
-    scores = np.zeros(len(known))
-    np.add.at(scores, places, parts)
-    n_lists = np.bincount(places, minlength=len(known))
-    best_rank = np.full(len(known), len(slots) + 1)
-    np.minimum.at(best_rank, places, ranks)
-    order = np.lexsort((known, best_rank, -n_lists, -scores))
-    best = scores[order[0]]
-    scaled = scores[order] / best if best > 0 else scores[order]
-    return Candidates(known[order], scaled.astype(np.float32))
-
-
-def _ranks(found: Candidates) -> npt.NDArray[np.float64]:
-    return np.arange(1, len(found.slots) + 1, dtype=np.float64)
-
-
-def _relative(scores: Scores) -> npt.NDArray[np.float64]:
-    values = scores.astype(np.float64)
-    low, high = values.min(), values.max()
-    if high <= low:
-        return np.ones(len(values))
-    stretched: npt.NDArray[np.float64] = (values - low) / (high - low)
-    return stretched
+    return Candidates(slots, scores)
 
 
 def rrf(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from typing import Any
 
@@ -28,6 +29,8 @@ from .modes import check_mode
 LATE_INTERACTIONS = ("list", "rerank", "off")
 SCORING_MODES = ("cognitive", "similarity")
 SCORE_COMBINES = ("multiplicative", "additive")
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 # Each tag becomes a condition of one SQL query, and SQLite bounds their number.
 _MAX_QUERY_TAGS = 256
@@ -113,6 +116,7 @@ class RecallOptions:
     alpha: float = 0.6
     beta: float = 0.4
     strictness: float = 1.0
+    _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -121,7 +125,7 @@ class RecallOptions:
         # An iterable of tags may be one that can be read only once.
         put("tags", check_tags("tags", self.tags)[0])
         put("k", check_count("k", self.k))
-        self.filter()
+        put("_filter", self._make_filter())
         put("text_search_mode", check_mode(self.text_search_mode))
         check_flag("enable_text_search", self.enable_text_search)
         if self.text_search_mode == "keyword_only" and not self.enable_text_search:
@@ -145,11 +149,14 @@ class RecallOptions:
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:
         """Options from plain values, such as a configuration file's; unknown keys are refused."""
-        names = [field.name for field in fields(cls)]
+        names = [each.name for each in fields(cls) if each.init]
         return cls(**check_keys("options", options, names))
 
     def filter(self) -> Filter:
         """The conditions in their normal form."""
+        return self._filter
+
+    def _make_filter(self) -> Filter:
         return make_filter(
             self.tags,
             self.tag_match,
@@ -166,7 +173,7 @@ class RecallOptions:
 def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
     """The options with the keywords that were given put over them."""
     if options is None:
-        base = RecallOptions()
+        base = _DEFAULT
     elif isinstance(options, RecallOptions):
         base = options
     elif isinstance(options, Mapping):
@@ -176,7 +183,17 @@ def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
             f"options must be a RecallOptions or a mapping, got {type(options).__name__}"
         )
     given = {name: value for name, value in explicit.items() if value is not UNSET}
-    return replace(base, **given) if given else base
+    if not given:
+        return base
+    plain = tuple((name, value.__class__, value) for name, value in given.items())
+    if all(kind in _PLAIN for _, kind, _ in plain):
+        return _replaced(base, plain)  # the same options again and again
+    return replace(base, **given)
+
+
+@functools.lru_cache(maxsize=256)
+def _replaced(base: RecallOptions, given: tuple[tuple[str, type, Any], ...]) -> RecallOptions:
+    return replace(base, **{name: value for name, _, value in given})
 
 
 def make_filter(
@@ -213,3 +230,6 @@ def make_filter(
             else arguments.real("min_importance", min_importance, 0, 10)
         ),
     )
+
+
+_DEFAULT = RecallOptions()

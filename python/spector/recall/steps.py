@@ -17,7 +17,8 @@ import numpy.typing as npt
 from spector import lexical
 from spector.encoding import Encoded, Models
 from spector.errors import ConfigurationError
-from spector.records import ScoringOptions
+from spector.records import Answer, ScoringOptions
+from spector.store.nearby import LEAST_KEPT
 from spector.store.replica import Replica
 from spector.store.vectors import check_tokens, usable_weights
 
@@ -69,14 +70,15 @@ class RecallContext:
     def scoring(self) -> ScoringOptions:
         """The options as the record store takes them; filters are in `allow`."""
         options = self.options
-        return ScoringOptions(
-            now=self.now,
-            allow=None if self.allow is None else np.unique(self.allow),
-            strictness=options.strictness,
-            alpha=options.alpha,
-            beta=options.beta,
-            score_combine=options.score_combine,
-        )
+        template = _scoring(options.strictness, options.alpha, options.beta, options.score_combine)
+        return template.at(self.now, None if self.allow is None else np.unique(self.allow))
+
+
+@functools.lru_cache(maxsize=64)
+def _scoring(strictness: float, alpha: float, beta: float, combine: str) -> ScoringOptions:
+    return ScoringOptions(
+        now=0, strictness=strictness, alpha=alpha, beta=beta, score_combine=combine
+    )
 
 
 def encode_query(
@@ -222,12 +224,41 @@ def _dense(context: RecallContext) -> Candidates | Absent:
     if whole and context.options.scoring_mode == "cognitive":
         search = records.search
     depth = context.options.k if whole else context.depth
-    answer = search(vector, context.scoring, depth)
+    answer = _nearby(context, vector, search, depth) or search(vector, context.scoring, depth)
     # In a fusion the cosine counts: it is what relative scores spread evenly.
     scores = answer.scores
     if not whole:
         scores = (1 - answer.distances**2 / 2).astype(np.float32)
     return Candidates(answer.slots.astype(np.int64), scores)
+
+
+def _nearby(
+    context: RecallContext,
+    vector: npt.NDArray[np.float32],
+    search: Callable[[npt.NDArray[np.float32], ScoringOptions, int], Answer],
+    depth: int,
+) -> Answer | None:
+    """What HNSW finds, measured exactly (DEN-2); None where a scan has to answer (DEN-3)."""
+    replica = context.replica
+    nearby = replica.nearby
+    if nearby is None or not nearby.active:
+        return None
+    allow = context.allow
+    count = depth
+    if allow is not None:
+        kept = len(allow) / len(replica.records)
+        if kept < LEAST_KEPT:
+            return None
+        count = int(depth / kept) + depth
+    among = nearby.candidates(vector, count)
+    others = nearby.others()
+    if len(others):
+        among = np.union1d(among, others)
+    if allow is not None:
+        among = np.intersect1d(among, allow)
+    answer = search(vector, context.scoring.at(context.now, among), depth)
+    # Too few, where others may be: a scan knows.
+    return answer if len(answer) >= min(depth, len(replica.records)) else None
 
 
 def _sparse(context: RecallContext) -> Candidates | Absent:

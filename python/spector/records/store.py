@@ -310,6 +310,15 @@ class ScoringOptions:
         )
         object.__setattr__(self, "_core", core)
 
+    def at(self, now: int, allow: NDArray[np.uint32] | None) -> "ScoringOptions":
+        """The same at another time and for other slots (uint32, ascending, each once)."""
+        whole = arguments.whole("now", now, FIRST_TIME, LAST_TIME)
+        other = object.__new__(ScoringOptions)
+        other.__dict__.update(self.__dict__)
+        core = self._core.at(whole, allow)
+        other.__dict__.update(now=whole, allow=allow, _core=core)
+        return other
+
 
 def _slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     return arguments.slots(name, np.atleast_1d(np.asarray(value)))

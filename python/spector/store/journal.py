@@ -112,6 +112,8 @@ _UPDATE: Final = (
 )
 _VECTOR_COLUMNS: Final = "slot, kind, model, content, data, crc"
 _IN_LIMIT: Final = 500  # parameters of one IN list
+_KEPT_ROWS: Final = 4096  # verified rows kept for the next recall, of texts of at most
+_KEPT_CHARACTERS: Final = 4096
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
 _HEADER_BYTES: Final = 100
@@ -229,6 +231,8 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._connection = connection
         self._where = where
+        #: Rows that were verified before and are those of this reader's state (see `Space.read`).
+        self.kept: dict[int, MemoryRow] | None = None
 
     def begin(self) -> None:
         """Fix the state that all later questions see."""
@@ -258,6 +262,24 @@ class Reader:
 
     def rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
         """The memories in these slots (ascending), verified; an empty slot is left out."""
+        found: dict[int, MemoryRow] = {}
+        kept = self.kept
+        if kept is not None:
+            for slot in slots:
+                if (known := kept.get(slot)) is not None:
+                    found[slot] = known
+            if len(found) == len(slots):
+                return found
+            read = self._read_rows([slot for slot in slots if slot not in found])
+            if len(kept) + len(read) > _KEPT_ROWS:
+                kept.clear()
+            kept.update(
+                (slot, row) for slot, row in read.items() if len(row[2]) <= _KEPT_CHARACTERS
+            )
+            return found | read
+        return self._read_rows(slots)
+
+    def _read_rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
         found: dict[int, MemoryRow] = {}
         if len(slots) > 1 and slots[-1] - slots[0] < 2 * len(slots):  # nearly one run
             wanted = set(slots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -222,7 +223,12 @@ def row_problem(row: MemoryRow) -> str | None:
 
 def tags_of(row: MemoryRow) -> tuple[str, ...]:
     """The tags of a verified row."""
-    return tuple(json.loads(row[11])) if row[11] != "[]" else ()
+    return _tags(row[11])
+
+
+@functools.lru_cache(maxsize=4096)
+def _tags(encoded: str) -> tuple[str, ...]:
+    return tuple(json.loads(encoded)) if encoded != "[]" else ()
 
 
 def to_memory(row: MemoryRow) -> Memory:

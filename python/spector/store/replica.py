@@ -17,6 +17,7 @@ from spector.lexical import TextIndex
 from spector.records import RecordStore
 
 from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
+from .nearby import Nearby
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
 
 
@@ -48,13 +49,19 @@ class Shape:
 class Replica:
     """The stores. Readers of any thread may use them; one thread at a time calls `apply`."""
 
-    def __init__(self, settings: Settings, shape: Shape, keywords: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, shape: Shape, keywords: bool = True, ann: bool = False
+    ) -> None:
         self.shape = shape
         self.keywords = keywords
         self.index = settings.index()
         self.records = RecordStore(shape.dimensions)
         self.sparse = _core.SparseIndex()
         self.tokens = _core.TokenVectors(shape.token_dimensions or 1)
+        self.nearby = Nearby(shape.dimensions) if ann and shape.dimensions else None
+        # Rows of this state that readers have verified. A change makes another one, so that
+        # whoever still reads the state before it leaves its rows in the old one.
+        self.kept: dict[int, MemoryRow] = {}
 
     def apply(
         self,
@@ -63,12 +70,17 @@ class Replica:
         vectors: Mapping[int, Sequence[VectorRow]],
     ) -> None:
         """Forget `gone` and remember `rows`, each instead of what there was in its slot."""
+        self.kept = self.kept.copy()
+        for slot in (*gone, *rows):
+            self.kept.pop(slot, None)
         if gone:
             slots = np.asarray(gone, np.uint32)
             self.index.erase(slots)
             self.records.remove(slots)
             self.sparse.erase(slots)
             self.tokens.erase(slots)
+            if self.nearby is not None:
+                self.nearby.remove(slots)
         if not rows:
             return
         slots = np.fromiter(rows, np.uint32, len(rows))
@@ -116,6 +128,13 @@ class Replica:
             fields = {name: column[chosen] for name, column in columns.items()}
             fields["type"] = fields["type"].tolist()
             self.records.put(some, dense, **fields)
+            if self.nearby is None:
+                continue
+            if dense is None:
+                self.nearby.remove(some)
+            else:
+                semantic = np.asarray([kind == "semantic" for kind in fields["type"]])
+                self.nearby.put(some, dense, semantic, self.records)
 
     def _put_sparse(self, slots: npt.NDArray[np.uint32], vectors: Mapping[int, bytes]) -> None:
         if vectors or len(self.sparse):
@@ -144,4 +163,6 @@ class Replica:
             "sparse": self.sparse.memory_usage(),
             "tokens": self.tokens.memory_usage(),
         }
+        if self.nearby is not None:
+            usage["ann"] = self.nearby.memory_usage()
         return usage

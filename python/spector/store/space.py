@@ -33,13 +33,16 @@ _TRIES: Final = 3
 class Space:
     """See the top of this file."""
 
-    def __init__(self, journal: Journal, settings: Settings, keywords: bool = True) -> None:
+    def __init__(
+        self, journal: Journal, settings: Settings, keywords: bool = True, ann: bool = False
+    ) -> None:
         self.journal = journal
         self.settings = settings
         self._keywords = keywords
+        self._ann = ann
         self._write_lock = threading.Lock()
         self._apply_lock = threading.Lock()
-        self._replica = Replica(settings, Shape(), keywords)
+        self._replica = Replica(settings, Shape(), keywords, ann)
         self._applied = 0  # the newest event the replica knows
         self._version = 0  # odd while the replica changes
 
@@ -56,6 +59,8 @@ class Space:
                 if newest > self._applied:
                     with self._apply_lock:
                         self._catch_up(reader, newest)
+                # Taken before the version is looked at: if that is this reader's, so is this.
+                reader.kept = self._replica.kept
                 version = self._version
                 if version % 2 or self._applied != newest:
                     continue
@@ -130,7 +135,7 @@ class Space:
         """Make the replica one for the vectors of the journal; it is empty if that changes it."""
         shape = Shape(**reader.setting("vectors"))
         if shape != self._replica.shape:
-            self._replica = Replica(self.settings, shape, self._keywords)
+            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
             self._applied = 0
 
     def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
@@ -192,7 +197,8 @@ class Space:
             self._applied = newest
         except BaseException:
             # Half applied: start over at the next call.
-            self._replica = Replica(self.settings, self._replica.shape, self._keywords)
+            shape = self._replica.shape
+            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
             self._applied = 0
             raise
         finally:

@@ -1,0 +1,29 @@
+// Several ranked lists of slots as one (specification, RRF-1 to RRF-4 and AM-4).
+//
+// A pure function: any thread may call it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace spector {
+
+// One list, best first; a slot occurs once in it.
+struct RankedList {
+  std::span<const std::int64_t> slots;
+  std::span<const float> scores;
+  double weight = 1;
+};
+
+struct Fused {
+  std::vector<std::int64_t> slots;
+  std::vector<float> scores;  // the best is 1
+};
+
+// All slots of the lists of a positive weight. With an rrf_k a slot's score is the sum over its
+// lists of weight / (rrf_k + rank), else of weight times its score stretched to [0, 1] over the
+// list. Ties: in more lists, then the better best rank, then the lower slot.
+[[nodiscard]] Fused fuse(std::span<const RankedList> lists, unsigned rrf_k);
+
+}  // namespace spector
