@@ -83,7 +83,14 @@ def many(monkeypatch):
 
 def items(vectors, **fields):
     return [
-        {"text": f"number {i}", "id": f"m{i}", "vector": vector, "timestamp": 0, **fields}
+        {
+            "text": f"number {i}",
+            "id": f"m{i}",
+            "vector": vector,
+            "timestamp": 0,
+            "importance": 5,
+            **fields,
+        }
         for i, vector in enumerate(vectors)
     ]
 
@@ -103,20 +110,25 @@ def test_den_2_and_den_3_in_a_memory(many, tmp_path):
     ):
         for each in (memory, exact):
             each.remember_many(items(vectors))
-            each.remember("procedure", id="p", type="procedural", vector=vectors[7], timestamp=0)
-            each.remember("tagged", id="t", tags=["rare"], vector=-vectors[7], timestamp=0)
+            each.remember(
+                "procedure", id="p", type="procedural", vector=vectors[7], timestamp=0, importance=5
+            )
+            each.remember(
+                "tagged", id="t", tags=["rare"], vector=-vectors[7], timestamp=0, importance=5
+            )
         assert memory._space.replica.nearby.active
         same = 0
         for query in clustered(20, 16, 20, seed=5):
             same += len(set(ask(memory, query)) & set(ask(exact, query)))
         assert same >= 190
         # Measured exactly, other types included, and a rare filter is answered by a scan.
-        found = memory.recall(vectors[7], text_search_mode="vector_only", k=2)
-        assert {hit.id for hit in found} == {"m7", "p"}
+        assert set(ask(memory, vectors[7], k=2)) == {"m7", "p"}
         assert ask(memory, vectors[7], tags=["rare"]) == ["t"]
         assert ask(memory, vectors[7], type="procedural") == ["p"]
         memory.forget("m7")
-        memory.remember("moved", id="p", type="semantic", vector=-vectors[7], timestamp=0)
+        memory.remember(
+            "moved", id="p", type="semantic", vector=-vectors[7], timestamp=0, importance=5
+        )
         assert "m7" not in ask(memory, vectors[7]) and "p" not in ask(memory, vectors[7], k=3)
         assert set(ask(memory, -vectors[7], k=2)) == {"p", "t"}
     with SpectorMemory.open(tmp_path / "ann", ann=True) as again:  # rebuilt from the records

@@ -137,21 +137,20 @@ class HnswIndex:
         k : int
             At least 1.
         ef_search : int, optional
-            Instead of the index's own, in [10, 500]; at least 3 * k is used.
+            In [10, 500]; by default the index's own or 3 * k, whichever is more.
         """
         vector = arguments.reals("query", query, -1e18, 1e18)
         if len(vector) != self.dimensions:
             raise ValueError(f"query must have {self.dimensions} dimensions, not {len(vector)}")
         count = arguments.whole("k", k, 1, 2**32)
-        wanted = (
-            self.ef_search
-            if ef_search is None
-            else arguments.whole("ef_search", ef_search, 10, 500)
-        )
+        if ef_search is None:
+            wanted = max(self.ef_search, 3 * count)
+        else:
+            wanted = max(arguments.whole("ef_search", ef_search, 10, 500), count)
         with self._lock:
             if not len(self._index):
                 return np.empty(0, np.int64)
-            self._index.expansion_search = max(wanted, 3 * count)
+            self._index.expansion_search = wanted
             found = self._index.search(vector, min(count, len(self._index)), threads=1)
         keys: NDArray[np.int64] = np.asarray(found.keys).astype(np.int64)
         return keys

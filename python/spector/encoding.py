@@ -179,6 +179,11 @@ class Models:
             for draft, found in zip(drafts, vectors, strict=True)
         ]
 
+    def names(self) -> list[tuple[str, str]]:
+        """Kind and name of each model of documents."""
+        made = (("dense", self.dense), ("sparse", self.sparse), ("tokens", self.tokens))
+        return [(kind, model.name) for kind, model in made if model is not None]
+
     def _runs(self) -> list[tuple[str, str, Callable[[Sequence[str]], list[bytes]]]]:
         runs: list[tuple[str, str, Callable[[Sequence[str]], list[bytes]]]] = []
         both = getattr(self.dense, "encode", None)

@@ -7,22 +7,26 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from types import TracebackType
 from typing import Any, Final, NoReturn, SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
+from spector import arguments
 from spector._core import simd_level
-from spector.encoding import GIVEN, Models
+from spector.encoding import GIVEN, Models, encoder_text
 from spector.recall.options import RecallOptions, make_filter, resolve
-from spector.recall.recall import recall
+from spector.recall.recall import recall, recall_many
 from spector.recall.results import Explanation, Hit, Results
 from spector.store import Journal, Memory, Settings, Space, SpectorWarning
 from spector.store.ids import IdMaker
+from spector.store.ingestion import Importance, Ingestion, with_tags
 from spector.store.journal import Transaction, set_aside_notice
+from spector.store.model import MemoryRow
 from spector.store.replica import Shape
 from spector.store.values import (
     CONFLICTS,
@@ -34,6 +38,7 @@ from spector.store.values import (
     check_draft,
     check_flag,
     check_id,
+    check_keys,
     check_path,
     check_seconds,
     check_text,
@@ -53,6 +58,9 @@ __all__ = [
 ]
 
 _DEFAULTS: Final = Settings(k1=1.2, b=0.75, analyzer="code", language="english")
+
+#: How many of the tags of a space `auto_tags` looks for.
+_AUTO_TAGS: Final = 2000
 
 Time = int | date | str
 
@@ -87,6 +95,8 @@ class Status:
         When the newest change happened, in milliseconds since 1970 UTC.
     read_only : bool
         Whether this process may not write to the space.
+    without_vectors : int
+        How many memories lack a vector of a model that this object has; see `encode_missing`.
     set_aside : tuple of str
         Logs of lost journals that were in the folder when the space was made; nothing of them is
         in it.
@@ -107,6 +117,7 @@ class Status:
     simd_level: str
     last_event: int | None
     read_only: bool
+    without_vectors: int
     set_aside: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,6 +149,8 @@ class SpectorMemory:
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
         models: Models | None = None,
+        auto_tags: bool = False,
+        flashbulb_threshold: float = 3.0,
     ) -> None:
         import random
 
@@ -145,6 +158,8 @@ class SpectorMemory:
         self._models = models or Models()
         self._clock = clock or _system_clock
         self._ids = IdMaker(random.Random(seed))
+        self._ingestion = Ingestion(self._ids.next, flashbulb_threshold)
+        self._auto_tags = auto_tags
         # Closes at garbage collection and at exit, if nobody did before.
         self._finalizer = weakref.finalize(self, space.close)
 
@@ -164,6 +179,8 @@ class SpectorMemory:
         query_table: object | None = None,
         bm25_enabled: bool = True,
         ann: bool = False,
+        auto_tags: bool = False,
+        flashbulb_threshold: float = 3.0,
         busy_timeout: float = 5.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
@@ -198,6 +215,11 @@ class SpectorMemory:
         ann : bool
             Look for semantic memories by HNSW where there are more than 20,000 (DEN-2; extra
             ``ann``). It is built when the space is opened.
+        auto_tags : bool
+            Give a memory without tags the frequent tags of the space that occur in its text.
+        flashbulb_threshold : float
+            A memory whose surprise is so many standard deviations is most important and pinned
+            (IMP-2).
         busy_timeout : float
             Seconds to wait for another process that is writing, before a `LockedError`.
         clock : callable, optional
@@ -233,6 +255,7 @@ class SpectorMemory:
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
+        extras = _check_extras(auto_tags, flashbulb_threshold)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
@@ -257,7 +280,7 @@ class SpectorMemory:
         except BaseException:
             journal.close()
             raise
-        return cls(space, clock, seed, chosen)
+        return cls(space, clock, seed, chosen, *extras)
 
     @classmethod
     def ephemeral(
@@ -274,6 +297,8 @@ class SpectorMemory:
         query_table: object | None = None,
         bm25_enabled: bool = True,
         ann: bool = False,
+        auto_tags: bool = False,
+        flashbulb_threshold: float = 3.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
     ) -> SpectorMemory:
@@ -288,9 +313,10 @@ class SpectorMemory:
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
+        extras = _check_extras(auto_tags, flashbulb_threshold)
         journal = Journal.ephemeral(_new_meta(wanted, fingerprint))
         space = Space(journal, wanted, keywords, ann)
-        return cls(space, clock, seed, chosen)
+        return cls(space, clock, seed, chosen, *extras)
 
     # Writing
 
@@ -483,10 +509,111 @@ class SpectorMemory:
 
     def _prepare(self, drafts: list[Draft]) -> list[Draft]:
         """The drafts with their vectors, made before anything is locked (AM-21)."""
+        if self._auto_tags and not all(draft.tags for draft in drafts):
+            with self._space.journal.reader() as reader:
+                drafts = with_tags(drafts, reader.frequent_tags(_AUTO_TAGS))
         if self._models == Models() and all(draft.given is None for draft in drafts):
             return drafts
         self._space.journal.check_usable()
-        return self._models.encode(drafts, self._encoded_before, self._model_failed)
+        encoded = self._models.encode(drafts, self._encoded_before, self._model_failed)
+        return self._ingestion.weigh(encoded)
+
+    def encode_missing(
+        self, *, batch_size: int = 256, progress: Callable[[int], object] | None = None
+    ) -> int:
+        """Make the vectors that memories lack: their model was absent or failed when they came.
+
+        Parameters
+        ----------
+        batch_size : int
+            How many texts a model gets at once; each batch is one transaction.
+        progress : callable, optional
+            Called with the number of memories done so far.
+
+        Returns
+        -------
+        int
+            How many memories got vectors.
+
+        Raises
+        ------
+        Exception
+            Whatever a model raises; the batches before stay stored.
+        """
+        size = check_count("batch_size", batch_size)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, got {show(progress)}")
+        done = 0
+        for kind, name in self._models.names():
+            after = -1
+            while True:
+                with self._space.journal.reader() as reader:
+                    slots = reader.without_vector(kind, name, after, size)
+                    rows = reader.rows(slots)
+                if not slots:
+                    break
+                after = slots[-1]
+                done += self._encode(rows)
+                if progress is not None:
+                    progress(done)
+        return done
+
+    def _encode(self, rows: Mapping[int, MemoryRow]) -> int:
+        now = self._now()
+        drafts = [check_draft({"text": row[2], "context": row[3]}, now) for row in rows.values()]
+        errors: list[Exception] = []
+        encoded = self._models.encode(
+            drafts, self._encoded_before, lambda kind, error: errors.append(error)
+        )
+        made = {
+            slot: draft.vectors for slot, draft in zip(rows, encoded, strict=True) if draft.vectors
+        }
+
+        def change(transaction: Transaction) -> int:
+            present = transaction.rows(list(made))
+            same = {
+                slot: vectors
+                for slot, vectors in made.items()
+                if slot in present and present[slot][2:4] == rows[slot][2:4]
+            }
+            self._note_models(transaction, encoded)
+            return transaction.add_vectors(same, now)
+
+        count = self._space.write(change) if made else 0
+        if errors:
+            raise errors[0]
+        return count
+
+    def compute_importance(
+        self,
+        text: str,
+        *,
+        context: str | None = None,
+        vector: ArrayLike | None = None,
+        interest: float | None = None,
+        challenge: float | None = None,
+        urgency: float | None = None,
+    ) -> Importance:
+        """What importance a memory would get now (IMP-1, IMP-2); nothing is stored.
+
+        The parameters are those of `remember`. Without a vector and an embedding provider it counts
+        as half new.
+        """
+        item = {
+            "text": text,
+            "context": context,
+            "vector": vector,
+            "interest": interest,
+            "challenge": challenge,
+            "urgency": urgency,
+        }
+        draft = check_draft(item, self._now())
+        dense = draft.given
+        if dense is None and self._models.dense is not None:
+            self._space.journal.check_usable()
+            rows = self._models.dense.embed_documents([encoder_text(draft.text, draft.context)])
+            dense = np.asarray(rows, np.float32)[0]
+        return self._ingestion.preview(dense, draft.hints or (None, None, None))
 
     def _encoded_before(self, kind: str, model: str, contents: Sequence[int]) -> dict[int, bytes]:
         with self._space.journal.reader() as reader:
@@ -597,16 +724,7 @@ class SpectorMemory:
             The mode needs a list that this memory does not have.
         """
         start = time.perf_counter()
-        if isinstance(query, str):
-            text: str | None = check_text("query", query)
-        elif vector is not None:
-            raise TypeError("query must be a str when vector is given")
-        elif query is None or isinstance(query, (bool, int, float, bytes)):
-            raise TypeError(
-                f"query must be a str or a vector, got {query.__class__.__name__} {show(query)}"
-            )
-        else:
-            text, vector = None, query
+        text, dense = _check_query(query, vector)
         explicit = {
             "k": k,
             "tags": tags,
@@ -633,10 +751,43 @@ class SpectorMemory:
             "strictness": strictness,
         }
         chosen = resolve(options, explicit)
-        dense = None if vector is None else check_vector("vector", vector)
         hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now())
-        shown = query if isinstance(query, str) else f"a vector of {np.size(query)}"
-        return Results(hits, shown, time.perf_counter() - start, degraded)
+        return Results(hits, _shown(query), time.perf_counter() - start, degraded)
+
+    def recall_many(
+        self,
+        queries: Iterable[str | ArrayLike],
+        *,
+        options: RecallOptions | Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> list[Results]:
+        """`recall` for many queries: encoded together, answered from one state of the space.
+
+        Parameters
+        ----------
+        queries : iterable of str or array of float
+        options : RecallOptions or mapping, optional
+        **keywords
+            What `recall` takes beside `vector`; the same for all queries.
+
+        Returns
+        -------
+        list of Results
+            One for each query, with its share of the time.
+        """
+        start = time.perf_counter()
+        if isinstance(queries, (str, bytes, Mapping)) or not isinstance(queries, Iterable):
+            raise TypeError(f"queries must be an iterable of str or vectors, got {show(queries)}")
+        asked = list(queries)
+        checked = [_check_query(query, None) for query in asked]
+        names = [each.name for each in fields(RecallOptions) if each.init]
+        chosen = resolve(options, check_keys("recall_many", keywords, names))
+        found = recall_many(self._space, self._models, checked, chosen, self._now())
+        seconds = (time.perf_counter() - start) / max(1, len(asked))
+        return [
+            Results(hits, _shown(query), seconds, degraded)
+            for query, (hits, degraded) in zip(asked, found, strict=True)
+        ]
 
     def inspect(self, id: str) -> Memory:
         """The memory of this id.
@@ -702,11 +853,12 @@ class SpectorMemory:
         """What is in the space and how large it is."""
         journal = self._space.journal
         settings = self._space.settings
-        totals, last_event, index = self._space.read(
+        totals, last_event, index, lacking = self._space.read(
             lambda reader, replica: (
                 reader.totals(),
                 reader.last_event_time(),
                 replica.index.stats(),
+                reader.count_lacking(self._models.names()),
             )
         )
         return Status(
@@ -725,6 +877,7 @@ class SpectorMemory:
             simd_level=simd_level(),
             last_event=last_event,
             read_only=journal.read_only,
+            without_vectors=lacking,
             set_aside=tuple(map(str, journal.set_aside())),
         )
 
@@ -778,6 +931,25 @@ class SpectorMemory:
         return check_time("the time given by clock", now)
 
 
+def _check_query(
+    query: object, vector: ArrayLike | None
+) -> tuple[str | None, npt.NDArray[np.float32] | None]:
+    if isinstance(query, str):
+        text = check_text("query", query)
+        return text, None if vector is None else check_vector("vector", vector)
+    if vector is not None:
+        raise TypeError("query must be a str when vector is given")
+    if query is None or isinstance(query, (bool, int, float, bytes)):
+        raise TypeError(
+            f"query must be a str or a vector, got {query.__class__.__name__} {show(query)}"
+        )
+    return None, check_vector("vector", query)
+
+
+def _shown(query: str | ArrayLike) -> str:
+    return query if isinstance(query, str) else f"a vector of {np.size(query)}"
+
+
 def _check_settings(given: Mapping[str, Any]) -> tuple[Settings, str]:
     """Settings for a new space, and their fingerprint; bad ones raise before a file is touched."""
     chosen = {
@@ -796,6 +968,13 @@ def _check_clock_and_seed(clock: object, seed: object) -> None:
         raise TypeError(f"clock must be callable, got {show(clock)}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise TypeError(f"seed must be an int, got {show(seed)}")
+
+
+def _check_extras(auto_tags: object, flashbulb_threshold: float) -> tuple[bool, float]:
+    return (
+        check_flag("auto_tags", auto_tags),
+        arguments.real("flashbulb_threshold", flashbulb_threshold, 0, 100),
+    )
 
 
 def _check_ann(ann: object) -> None:

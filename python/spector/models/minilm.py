@@ -106,6 +106,10 @@ class MiniLM:
         vector: NDArray[np.float32] = pooled[0]
         return vector
 
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """`embed_query` for many texts at once."""
+        return self.encode(texts)[0]
+
     def encode_token_documents(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """float32 of shape (pieces, 384) for each text, rows of length 1."""
         return self.encode(texts)[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-from spector.encoding import Models
+from spector.encoding import Encoded, Models
 from spector.store.filters import Filter
 from spector.store.journal import Reader, damaged
 from spector.store.model import to_memory
@@ -14,7 +16,7 @@ from spector.store.space import Space
 
 from .options import RecallOptions
 from .results import Hit
-from .steps import RecallContext, combine, encode_query, gather, rerank
+from .steps import RecallContext, combine, encode_queries, gather, rerank
 
 
 def recall(
@@ -26,11 +28,28 @@ def recall(
     now: int,
 ) -> tuple[list[Hit], tuple[str, ...]]:
     """The best hits, best first (GEN-4), and what could not take part."""
-    wanted = options.filter()
-    query, errors = encode_query(models, text, vector, options)
+    return recall_many(space, models, [(text, vector)], options, now)[0]
 
-    def work(reader: Reader, replica: Replica) -> tuple[list[Hit], tuple[str, ...]]:
-        allow = None if wanted == Filter() else reader.matching(wanted)
+
+Query = tuple[str | None, npt.NDArray[np.float32] | None]
+Answer = tuple[list[Hit], tuple[str, ...]]
+
+
+def recall_many(
+    space: Space, models: Models, queries: Sequence[Query], options: RecallOptions, now: int
+) -> list[Answer]:
+    """`recall` for each of the queries, all from one state of the space."""
+    encoded = encode_queries(models, queries, options)
+    wanted = options.filter()
+
+    def answer(
+        reader: Reader,
+        replica: Replica,
+        text: str | None,
+        query: Encoded,
+        errors: dict[str, Exception],
+        allow: npt.NDArray[np.uint32] | None,
+    ) -> Answer:
         if allow is not None and not allow.size:
             return [], ()
         context = RecallContext(text, query, options, replica, allow, now)
@@ -47,5 +66,12 @@ def recall(
             Hit(score, to_memory(rows[slot])) for slot, score in zip(slots, scores, strict=True)
         ]
         return hits, tuple(context.degraded)
+
+    def work(reader: Reader, replica: Replica) -> list[Answer]:
+        allow = None if wanted == Filter() else reader.matching(wanted)
+        return [
+            answer(reader, replica, text, query, errors, allow)
+            for (text, _), (query, errors) in zip(queries, encoded, strict=True)
+        ]
 
     return space.read(work)

@@ -7,7 +7,7 @@ are and is named in `degraded` (TSM-6).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,6 +79,28 @@ def _scoring(strictness: float, alpha: float, beta: float, combine: str) -> Scor
     return ScoringOptions(
         now=0, strictness=strictness, alpha=alpha, beta=beta, score_combine=combine
     )
+
+
+def encode_queries(
+    models: Models,
+    queries: Sequence[tuple[str | None, npt.NDArray[np.float32] | None]],
+    options: RecallOptions,
+) -> list[tuple[Encoded, dict[str, Exception]]]:
+    """`encode_query` for each; a provider with `embed_queries` gets all texts at once."""
+    vectors = [vector for _, vector in queries]
+    together = getattr(models.dense, "embed_queries", None)
+    if len(queries) > 1 and together and "dense" in MODES[options.text_search_mode].lists:
+        places = [i for i, (text, vector) in enumerate(queries) if text and vector is None]
+        try:
+            made = np.asarray(together([queries[i][0] for i in places]), np.float32)
+            for place, row in zip(places, made, strict=True):
+                vectors[place] = row
+        except Exception:  # one by one: each query says what went wrong with it
+            vectors = [vector for _, vector in queries]
+    return [
+        encode_query(models, text, vector, options)
+        for (text, _), vector in zip(queries, vectors, strict=True)
+    ]
 
 
 def encode_query(
@@ -244,13 +266,13 @@ def _nearby(
     if nearby is None or not nearby.active:
         return None
     allow = context.allow
-    count = depth
+    count = max(depth, _DEPTH)
     if allow is not None:
         kept = len(allow) / len(replica.records)
         if kept < LEAST_KEPT:
             return None
-        count = int(depth / kept) + depth
-    among = nearby.candidates(vector, count)
+        count += int(count / kept)
+    among = nearby.candidates(vector, count, context.options.k)
     others = nearby.others()
     if len(others):
         among = np.union1d(among, others)

@@ -61,7 +61,7 @@ from .model import (
     to_memory,
     vector_crc,
 )
-from .values import Draft, show
+from .values import Draft, Vector, show
 
 FILE_NAME: Final = "journal.db"
 LOCK_NAME: Final = "lock"
@@ -410,6 +410,38 @@ class Reader:
         )
         return [to_memory(self._verified(row)) for row in cursor]
 
+    def frequent_tags(self, limit: int) -> dict[str, int]:
+        """Tags of at least two memories and how many have them, the most frequent first."""
+        cursor = self._connection.execute(
+            "SELECT tag, count(*) AS uses FROM memory_tags GROUP BY tag HAVING uses > 1"
+            " ORDER BY uses DESC, tag LIMIT ?",
+            (limit,),
+        )
+        return dict(cursor.fetchall())
+
+    def without_vector(self, kind: str, model: str, after: int, limit: int) -> list[int]:
+        """The next slots of memories that have no such vector of the model."""
+        cursor = self._connection.execute(
+            "SELECT slot FROM memories WHERE slot > ? AND NOT EXISTS (SELECT 1 FROM vectors"
+            " WHERE vectors.slot = memories.slot AND kind = ? AND model = ?)"
+            " ORDER BY slot LIMIT ?",
+            (after, kind, model, limit),
+        )
+        return [row[0] for row in cursor]
+
+    def count_lacking(self, models: Sequence[tuple[str, str]]) -> int:
+        """How many memories lack a vector of one of these kinds and models."""
+        lacks = " OR ".join(
+            "NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.slot = memories.slot AND kind = ?"
+            " AND model = ?)"
+            for _ in models
+        )
+        row = self._connection.execute(
+            f"SELECT count(*) FROM memories WHERE {lacks or 'FALSE'}",
+            [value for model in models for value in model],
+        ).fetchone()
+        return int(row[0])
+
     def totals(self) -> dict[str, Total]:
         """What the totals table says about each table."""
         cursor = self._connection.execute("SELECT name, count, crc_sum FROM totals")
@@ -603,6 +635,33 @@ class Transaction(Reader):
         self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
         self._log(EventType.REMEMBER, self.written, now)
         return names
+
+    def add_vectors(self, made: Mapping[int, Sequence[Vector]], now: int) -> int:
+        """Store vectors of memories that have none of their kind; returns how many memories.
+
+        The caller has looked, in this transaction, that the vectors are of the texts as they are.
+        """
+        slots = sorted(made)
+        rows = self.rows(slots)
+        before = self.vectors(slots)
+        for slot in slots:
+            there = before.get(slot, [])
+            kinds = {vector.kind for vector in there}
+            new = [
+                VectorRow(slot, *vector, vector_crc(slot, *vector))
+                for vector in made[slot]
+                if vector.kind not in kinds
+            ]
+            if slot not in rows or not new:
+                continue
+            self._connection.executemany(
+                f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", new
+            )
+            self._count("vectors", len(new), sum(vector.crc for vector in new))
+            self.written[slot] = rows[slot]
+            self.vectors_written[slot] = [*there, *new]
+        self._log(EventType.ENCODE, self.written, now)
+        return len(self.written)
 
     def _drop_vectors(self, slots: Sequence[int]) -> None:
         for chunk in _chunks(slots):

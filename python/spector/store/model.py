@@ -84,6 +84,7 @@ class EventType(enum.IntEnum):
 
     REMEMBER = 1
     FORGET = 2
+    ENCODE = 3  # a model's vectors came later than the memory
 
 
 class Event(NamedTuple):

@@ -72,10 +72,11 @@ class Nearby:
     def __len__(self) -> int:
         return len(self._semantic)
 
-    def candidates(self, query: npt.NDArray[np.float32], k: int) -> Slots:
-        """About the `k` nearest semantic memories, ascending by slot."""
+    def candidates(self, query: npt.NDArray[np.float32], k: int, top_k: int) -> Slots:
+        """About the `k` nearest semantic memories, ascending by slot, for an answer of `top_k`."""
         assert self._index is not None
-        return np.sort(self._index.search(query, k)).astype(np.uint32)
+        ef_search = min(500, max(self._index.ef_search, 3 * top_k))
+        return np.sort(self._index.search(query, k, ef_search=ef_search)).astype(np.uint32)
 
     def others(self) -> Slots:
         """The memories of other types that have vectors, ascending: they are always scanned."""

@@ -184,7 +184,7 @@ class Space:
         put = {
             slot: rows[slot]
             for slot, kind in last.items()
-            if kind == EventType.REMEMBER and slot in rows
+            if kind != EventType.FORGET and slot in rows
         }
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
         self._replica.apply(gone, put, vectors)

@@ -73,7 +73,8 @@ class Vector(NamedTuple):
 class Draft(NamedTuple):
     """A checked memory on its way into the journal.
 
-    `id` is None when one is to be made. `given` is a vector that the caller brought; `vectors` is
+    `id` is None when one is to be made. `hints` are interest, challenge and urgency, or None where
+    the importance was stated (IMP-1). `given` is a vector that the caller brought; `vectors` is
     filled in before the journal sees the draft.
     """
 
@@ -96,6 +97,7 @@ class Draft(NamedTuple):
     importance: float
     surprise: float = 0.0
     vectors: tuple[Vector, ...] = ()
+    hints: tuple[float | None, float | None, float | None] | None = None
 
 
 _shortener = reprlib.Repr()
@@ -362,6 +364,7 @@ _TRAITS: Final = frozenset(DRAFT_KEYS[DRAFT_KEYS.index("about") :])
 _NOVELTY: Final = 0.5
 _PLAIN_IMPORTANCE: Final = round(importance(novelty=_NOVELTY), 6)
 _LARGEST: Final = 1e18
+_NO_HINTS: Final = (None, None, None)
 
 
 def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
@@ -407,6 +410,12 @@ def _importance(item: Mapping[str, Any]) -> float:
         ),
         6,
     )
+
+
+def _hints(item: Mapping[str, Any]) -> tuple[float | None, float | None, float | None] | None:
+    if item.get("importance") is not None:
+        return None
+    return _share(item, "interest"), _share(item, "challenge"), _share(item, "urgency")
 
 
 def _share(item: Mapping[str, Any], name: str) -> float | None:
@@ -460,4 +469,5 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
         flags=flags,
         given=None if vector is None else check_vector("vector", vector),
         importance=_PLAIN_IMPORTANCE if plain else _importance(item),
+        hints=_NO_HINTS if plain else _hints(item),
     )
