@@ -5,7 +5,8 @@ table. Memories have 384 dimensions, in random clusters, and come through `vecto
 journal are not measured: the memory is ephemeral, sizes above `--journal` (200,000) have no rows
 and measure the stores alone. Times are CPU times of the calling thread, medians over queries that
 take turns; reading is `RecordStore.touch`, every vector once in the order of memory. `--ann` adds
-HNSW and its recall (DEN-2).
+HNSW and its recall (DEN-2); `--data` and `--cache` of `bench.quality` add the recall of int8 on the
+built-in model's vectors (DEN-4).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +230,29 @@ def recall_of_int8(vectors: Floats, queries: Floats) -> float:
     return found / (K * len(queries))
 
 
+def recall_on_texts(data: Path, cache: Path) -> list[Record]:
+    """`recall_of_int8` of the texts and queries of each set of `bench.quality`."""
+    from bench.quality.sets import SETS, load
+    from bench.quality.vectors import Cache, CachedMiniLM
+    from spector.encoding import encoder_text
+
+    model = CachedMiniLM(Cache(cache))
+    records = []
+    for name in SETS:
+        collections = load(name, data)
+        texts = [
+            encoder_text(item["text"], item.get("context"))
+            for collection in collections
+            for item in collection.documents
+        ]
+        queries = [query.text for collection in collections for query in collection.queries]
+        share = recall_of_int8(model.embed_documents(texts), model.embed_documents(queries))
+        records.append(
+            {"kind": "int8", "set": name, "recall@10": round(share, 4), "vectors": len(texts)}
+        )
+    return records
+
+
 def recall_of_hnsw() -> list[Record]:
     """DEN-2: 100,000 vectors of 128 dimensions in 1,000 clusters."""
     from spector.ann import HnswIndex
@@ -274,6 +299,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--journal", type=int, default=200_000, help="largest size with rows")
     parser.add_argument("--ann", action="store_true", help="with HNSW as well (extra ann)")
+    parser.add_argument("--data", type=Path, help="the folder of the sets of bench.quality")
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache/spector/quality")
     options = parser.parse_args(arguments)
     records: list[Record] = []
 
@@ -296,6 +323,8 @@ def main(arguments: list[str] | None = None) -> None:
     near = made.vectors(5000)
     share = recall_of_int8(near, made.vectors(200))
     emit({"kind": "int8", "recall@10": round(share, 4), "vectors": len(near)})
+    for record in recall_on_texts(options.data, options.cache) if options.data else []:
+        emit(record)
     ann = options.ann and importlib.util.find_spec("usearch") is not None
     for record in recall_of_hnsw() if ann else []:
         emit(record)

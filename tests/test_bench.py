@@ -220,3 +220,16 @@ def test_floor_is_the_postings_and_documents_at_the_speed_measured(tmp_path):
     query = {"kind": "queries", "engine": "spector", "k": 10, "cpu_us": cpu, "qps": 0}
     lines = table([query | {"wall_us": cpu}, record]).splitlines()
     assert [line.split()[-1] for line in lines if "/ floor, k = 10" in line] == ["1.50"]
+
+
+def test_recall_measures_every_mode_and_den_4_keeps_the_nearest(capsys):
+    from bench import recall
+
+    recall.main(["--sizes", "300", "--rounds", "2"])
+    out = capsys.readouterr().out
+    records = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    modes = {record["kind"] for record in records if record.get("path") == "python"}
+    assert modes >= {"hybrid", "hybrid, 1% tag", "keyword_only", "vector_only", "splade"}
+    assert all(record["ms"] > 0 for record in records if "ms" in record)
+    (int8,) = (record for record in records if record["kind"] == "int8")
+    assert int8["recall@10"] >= 0.98

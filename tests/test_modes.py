@@ -210,6 +210,35 @@ def test_rrf_5_exact_identifier_hits_precede_all_others(models):
         assert ids(memory.recall("ERR_CONN_43"))[0] != "m2"
 
 
+def test_am_12_both_fusions_scale_the_best_to_1_and_relative_is_the_default(models):
+    with models.open() as memory:
+        for query in ("the deploy failed", "ERR_CONN_42"):
+            for options in ({"fusion": "relative"}, {"fusion": "rrf"}, {}):
+                found = memory.recall(query, **options)
+                assert found[0].score == 1 and all(hit.score <= 1 for hit in found)
+            assert [(h.id, h.score) for h in memory.recall(query)] == [
+                (h.id, h.score) for h in memory.recall(query, fusion="relative")
+            ]
+
+
+def test_spl_3_without_an_encoder_there_is_no_effect(models):
+    with models.open(sparse_encoder=None) as memory:
+        assert len(memory._space.replica.sparse) == 0
+        assert memory.recall("the deploy failed").degraded == ()
+        with pytest.raises(ConfigurationError, match="sparse_encoder"):
+            memory.recall("the deploy failed", text_search_mode="splade")
+
+
+def test_rec_1_and_rec_2_lists_then_fusion_then_rerank_then_the_cut(models):
+    with models.open() as memory:
+        for k in (1, 3, 50):
+            found = memory.recall("the deploy failed", k=k, late_interaction="rerank")
+            assert len(found) == min(k, len(found)) and len({hit.id for hit in found}) == len(found)
+            scores = [hit.score for hit in found]
+            assert scores == sorted(scores, reverse=True)
+        assert len(memory.recall("the deploy failed")) <= 10  # REC-2
+
+
 def test_rrk_2_rerank_orders_the_first_results_only(models):
     with models.open() as memory:
         plain = ids(memory.recall("the deploy failed", late_interaction="off"))
