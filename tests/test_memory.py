@@ -1086,7 +1086,11 @@ def test_rows_kept_for_the_next_recall_are_never_those_of_another_state(tmp_path
         one.remember("alpha other", id="b", tags=["x"])
         for _ in range(2):  # the second time from what was kept
             assert {hit.text for hit in one.recall("alpha")} == {"alpha first", "alpha other"}
+        for _ in range(2):
+            assert [hit.id for hit in one.recall("alpha", tags=["x"])] == ["b"]
+            assert [hit.id for hit in one.recall("alpha", tags=["y"])] == []
         two.remember("alpha second", id="a", tags=["y"])
+        assert [hit.id for hit in one.recall("alpha", tags=["y"])] == ["a"]
         found = {hit.id: hit.memory for hit in one.recall("alpha")}
         assert found["a"].text == "alpha second" and found["a"].tags == ("y",)
         found["b"].metadata["changed"] = True

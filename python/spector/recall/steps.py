@@ -71,7 +71,7 @@ class RecallContext:
         """The options as the record store takes them; filters are in `allow`."""
         options = self.options
         template = _scoring(options.strictness, options.alpha, options.beta, options.score_combine)
-        return template.at(self.now, None if self.allow is None else np.unique(self.allow))
+        return template.at(self.now, self.allow)
 
 
 @functools.lru_cache(maxsize=64)

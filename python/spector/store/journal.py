@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import sqlite3
@@ -114,6 +115,8 @@ _VECTOR_COLUMNS: Final = "slot, kind, model, content, data, crc"
 _IN_LIMIT: Final = 500  # parameters of one IN list
 _KEPT_ROWS: Final = 4096  # verified rows kept for the next recall, of texts of at most
 _KEPT_CHARACTERS: Final = 4096
+_KEPT_MATCHES: Final = 32  # answers to filters, of at most so many slots
+_KEPT_SLOTS: Final = 100_000
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
 _HEADER_BYTES: Final = 100
@@ -233,6 +236,8 @@ class Reader:
         self._where = where
         #: Rows that were verified before and are those of this reader's state (see `Space.read`).
         self.kept: dict[int, MemoryRow] | None = None
+        #: The slots that filters keep, likewise.
+        self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] | None = None
 
     def begin(self) -> None:
         """Fix the state that all later questions see."""
@@ -384,11 +389,21 @@ class Reader:
         )
 
     def matching(self, wanted: Filter) -> npt.NDArray[np.uint32]:
-        """The slots of the memories that meet the conditions."""
+        """The slots of the memories that meet the conditions, ascending."""
+        matches = self.kept_matches
+        if matches is not None and (known := matches.get(wanted)) is not None:
+            return known
+        asked = wanted
         if len(wanted.tags) > 1 and wanted.tag_match == "all":
             wanted = replace(wanted, tags=tuple(sorted(wanted.tags, key=self._uses)))
         cursor = self._connection.execute(*wanted.slots_query())
-        return np.fromiter((row[0] for row in cursor), dtype=np.uint32)
+        found = np.sort(np.fromiter(itertools.chain.from_iterable(cursor), dtype=np.uint32))
+        found.flags.writeable = False
+        if matches is not None and len(found) <= _KEPT_SLOTS:
+            if len(matches) >= _KEPT_MATCHES:
+                matches.clear()
+            matches[asked] = found
+        return found
 
     def _uses(self, tag: str) -> int:
         uses: int = self._connection.execute(

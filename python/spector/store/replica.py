@@ -16,6 +16,7 @@ from spector import _core
 from spector.lexical import TextIndex
 from spector.records import RecordStore
 
+from .filters import Filter
 from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
 from .nearby import Nearby
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
@@ -62,6 +63,7 @@ class Replica:
         # Rows of this state that readers have verified. A change makes another one, so that
         # whoever still reads the state before it leaves its rows in the old one.
         self.kept: dict[int, MemoryRow] = {}
+        self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] = {}
 
     def apply(
         self,
@@ -70,6 +72,7 @@ class Replica:
         vectors: Mapping[int, Sequence[VectorRow]],
     ) -> None:
         """Forget `gone` and remember `rows`, each instead of what there was in its slot."""
+        self.kept_matches = {}
         self.kept = self.kept.copy()
         for slot in (*gone, *rows):
             self.kept.pop(slot, None)

@@ -61,6 +61,7 @@ class Space:
                         self._catch_up(reader, newest)
                 # Taken before the version is looked at: if that is this reader's, so is this.
                 reader.kept = self._replica.kept
+                reader.kept_matches = self._replica.kept_matches
                 version = self._version
                 if version % 2 or self._applied != newest:
                     continue
