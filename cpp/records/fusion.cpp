@@ -12,6 +12,7 @@ struct Entry {
   double score;
   std::uint32_t n_lists;
   std::uint32_t best_rank;
+  std::uint32_t list;
 };
 
 }  // namespace
@@ -26,7 +27,9 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
   }
   std::vector<Entry> entries;
   entries.reserve(most);
+  std::uint32_t number = 0;
   for (const RankedList& list : lists) {
+    ++number;
     if (!(list.weight > 0) || list.slots.empty()) continue;
     const auto [low, high] = std::minmax_element(list.scores.begin(), list.scores.end());
     const double least = *low;
@@ -38,12 +41,14 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
       } else if (range > 0) {
         part = (static_cast<double>(list.scores[i]) - least) / range;
       }
-      entries.push_back({list.slots[i], list.weight * part, 1, static_cast<std::uint32_t>(i + 1)});
+      entries.push_back(
+          {list.slots[i], list.weight * part, 1, static_cast<std::uint32_t>(i + 1), number});
     }
   }
   // Parts of a slot side by side, in the order of the lists, in which they are added.
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.slot < b.slot; });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.slot < b.slot || (a.slot == b.slot && a.list < b.list);
+  });
   std::size_t n = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (n > 0 && entries[n - 1].slot == entries[i].slot) {

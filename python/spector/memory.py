@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from spector import arguments
 from spector._core import simd_level
 from spector.encoding import GIVEN, Models, encoder_text
+from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.recall import recall, recall_many
 from spector.recall.results import Explanation, Hit, Results
@@ -135,6 +136,11 @@ class SpectorMemory:
     What `remember`, `remember_many` and `forget` did is on stable storage when they return, and
     every recall that starts then sees it.
 
+    Attributes
+    ----------
+    hyperfocus : Hyperfocus
+        Narrows recalls to some tags for a while (SCO-14).
+
     Examples
     --------
     >>> with SpectorMemory.ephemeral() as memory:
@@ -160,6 +166,7 @@ class SpectorMemory:
         self._ids = IdMaker(random.Random(seed))
         self._ingestion = Ingestion(self._ids.next, flashbulb_threshold)
         self._auto_tags = auto_tags
+        self.hyperfocus = Hyperfocus(self._now)
         # Closes at garbage collection and at exit, if nobody did before.
         self._finalizer = weakref.finalize(self, space.close)
 
@@ -751,7 +758,8 @@ class SpectorMemory:
             "strictness": strictness,
         }
         chosen = resolve(options, explicit)
-        hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now())
+        focus = self.hyperfocus.current()
+        hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now(), focus)
         return Results(hits, _shown(query), time.perf_counter() - start, degraded)
 
     def recall_many(
@@ -782,7 +790,8 @@ class SpectorMemory:
         checked = [_check_query(query, None) for query in asked]
         names = [each.name for each in fields(RecallOptions) if each.init]
         chosen = resolve(options, check_keys("recall_many", keywords, names))
-        found = recall_many(self._space, self._models, checked, chosen, self._now())
+        focus = self.hyperfocus.current()
+        found = recall_many(self._space, self._models, checked, chosen, self._now(), focus)
         seconds = (time.perf_counter() - start) / max(1, len(asked))
         return [
             Results(hits, _shown(query), seconds, degraded)

@@ -14,6 +14,7 @@ from spector.store.model import to_memory
 from spector.store.replica import Replica
 from spector.store.space import Space
 
+from .focus import Focus
 from .options import RecallOptions
 from .results import Hit
 from .steps import RecallContext, combine, encode_queries, gather, rerank
@@ -26,9 +27,10 @@ def recall(
     vector: npt.NDArray[np.float32] | None,
     options: RecallOptions,
     now: int,
+    focus: Focus | None = None,
 ) -> tuple[list[Hit], tuple[str, ...]]:
     """The best hits, best first (GEN-4), and what could not take part."""
-    return recall_many(space, models, [(text, vector)], options, now)[0]
+    return recall_many(space, models, [(text, vector)], options, now, focus)[0]
 
 
 Query = tuple[str | None, npt.NDArray[np.float32] | None]
@@ -36,7 +38,12 @@ Answer = tuple[list[Hit], tuple[str, ...]]
 
 
 def recall_many(
-    space: Space, models: Models, queries: Sequence[Query], options: RecallOptions, now: int
+    space: Space,
+    models: Models,
+    queries: Sequence[Query],
+    options: RecallOptions,
+    now: int,
+    focus: Focus | None = None,
 ) -> list[Answer]:
     """`recall` for each of the queries, all from one state of the space."""
     encoded = encode_queries(models, queries, options)
@@ -52,7 +59,8 @@ def recall_many(
     ) -> Answer:
         if allow is not None and not allow.size:
             return [], ()
-        context = RecallContext(text, query, options, replica, allow, now)
+        boost = None if focus is None else focus.boost
+        context = RecallContext(text, query, options, replica, allow, now, boost)
         gather(context, errors)
         combine(context)
         rerank(context, errors)
@@ -69,6 +77,9 @@ def recall_many(
 
     def work(reader: Reader, replica: Replica) -> list[Answer]:
         allow = None if wanted == Filter() else reader.matching(wanted)
+        if focus is not None:  # SCO-2
+            mask = reader.matching(Filter(tags=focus.tags))
+            allow = mask if allow is None else np.intersect1d(allow, mask, assume_unique=True)
         return [
             answer(reader, replica, text, query, errors, allow)
             for (text, _), (query, errors) in zip(queries, encoded, strict=True)

@@ -55,6 +55,7 @@ class RecallContext:
     replica: Replica
     allow: npt.NDArray[np.uint32] | None
     now: int
+    boost: float | None = None  # of a focus; `allow` are the memories that have it
     degraded: list[str] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     lists: dict[str, Candidates] = field(default_factory=dict)
@@ -70,6 +71,16 @@ class RecallContext:
     def scoring(self) -> ScoringOptions:
         """The options as the record store takes them; filters are in `allow`."""
         options = self.options
+        if self.boost is not None:
+            return ScoringOptions(
+                now=self.now,
+                hyperfocus=self.allow,
+                boost=self.boost,
+                strictness=options.strictness,
+                alpha=options.alpha,
+                beta=options.beta,
+                score_combine=options.score_combine,
+            )
         template = _scoring(options.strictness, options.alpha, options.beta, options.score_combine)
         return template.at(self.now, self.allow)
 
