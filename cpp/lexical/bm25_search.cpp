@@ -418,9 +418,19 @@ class SegmentSearch {
         rows[i] = list.offsets[begin + rows[i]];
       }
     } else {
-      for (std::size_t i = 0; i < n_read_; ++i) add_bounds(*by_highest_[i], window);
-      found = simd.take_at_least(scratch_.sums.data(), width(window),
-                                 static_cast<std::uint16_t>(threshold - rest_), rows, bounds);
+      std::size_t n = 0;
+      for (std::size_t i = 0; i < n_read_; ++i) {
+        n += by_highest_[i]->starts[window + 1] - by_highest_[i]->starts[window];
+      }
+      const std::size_t rows_in_window = width(window);
+      if (n * kTakeCost + n_taken_ * kSortCost < rows_in_window) {
+        found = take_few(window, threshold - rest_);
+      } else {
+        for (std::size_t i = 0; i < n_read_; ++i) add_bounds(*by_highest_[i], window);
+        found = simd.take_at_least(scratch_.sums.data(), rows_in_window,
+                                   static_cast<std::uint16_t>(threshold - rest_), rows, bounds);
+      }
+      n_taken_ = found;
     }
     std::uint32_t rest = rest_;
     for (std::size_t i = n_read_; i < by_highest_.size() && found > 0; ++i) {
@@ -457,6 +467,40 @@ class SegmentSearch {
     for (std::uint32_t j = list.starts[window]; j < end; ++j) {
       sums[offsets[j]] = static_cast<std::uint16_t>(sums[offsets[j]] + table[bounds[j]]);
     }
+  }
+
+  // What take_at_least does after adding the bounds of the lists that are read, for few postings:
+  // looks at their rows only.
+  std::size_t take_few(std::uint32_t window, std::uint32_t threshold) const {
+    std::uint16_t* sums = scratch_.sums.data();
+    std::uint32_t* taken = scratch_.reached.data();  // row and bound
+    std::size_t found = 0;
+    // Without a branch, whose outcome no processor can guess.
+    const auto take = [&](std::uint16_t row, std::uint32_t sum) {
+      sums[row] = 0;
+      taken[found] = std::uint32_t{row} << 16 | sum;
+      found += sum >= threshold ? 1 : 0;
+    };
+    const std::size_t last = n_read_ - 1;
+    for (std::size_t i = 0; i < last; ++i) add_bounds(*by_highest_[i], window);
+    const List& list = *by_highest_[last];  // by now the sums of its rows are complete
+    for (std::uint32_t j = list.starts[window]; j < list.starts[window + 1]; ++j) {
+      const std::uint16_t row = list.offsets[j];
+      take(row, std::uint32_t{sums[row]} + list.table[list.bounds[j]]);
+    }
+    const std::size_t in_order = found;
+    for (std::size_t i = 0; i < last; ++i) {
+      const List& other = *by_highest_[i];
+      for (std::uint32_t j = other.starts[window]; j < other.starts[window + 1]; ++j) {
+        take(other.offsets[j], sums[other.offsets[j]]);
+      }
+    }
+    if (found > in_order) std::sort(taken, taken + found);
+    for (std::size_t i = 0; i < found; ++i) {
+      scratch_.rows[i] = static_cast<std::uint16_t>(taken[i] >> 16);
+      scratch_.bounds[i] = static_cast<std::uint16_t>(taken[i]);
+    }
+    return found;
   }
 
   // Calls visit(i, j) for each of the first n scratch rows i that is the list's posting j of the
@@ -562,6 +606,10 @@ class SegmentSearch {
   static constexpr std::size_t kBatch = 16;
   // A list is looked up if it is so many times longer than all that are summed.
   static constexpr std::uint32_t kLookUpCost = 2;
+  // What a posting costs to look at twice, in rows of a window that are all looked at.
+  static constexpr std::size_t kTakeCost = 16;
+  // What a row found costs to be put in order, in the same.
+  static constexpr std::size_t kSortCost = 128;
   // What a row costs to score, per list, in postings summed exactly.
   static constexpr std::size_t kRowCost = 2;
   // Bounds of kept candidates are counted in steps.
@@ -575,9 +623,10 @@ class SegmentSearch {
   TopK& top_;
   std::vector<List> lists_;  // in query order
   std::vector<const List*> by_highest_;
-  std::size_t n_read_ = 0;  // of by_highest_; the others are looked up
-  std::uint32_t rest_ = 0;  // the most that those can add
-  std::size_t lowest_ = 0;  // bound of a candidate, if one list is read
+  std::size_t n_read_ = 0;   // of by_highest_; the others are looked up
+  std::uint32_t rest_ = 0;   // the most that those can add
+  std::size_t lowest_ = 0;   // bound of a candidate, if one list is read
+  std::size_t n_taken_ = 0;  // rows that the window before gave, without the lists looked up
   std::uint64_t n_postings_ = 0;
   float upper_factor_ = 1;
   float scale_ = 1;
