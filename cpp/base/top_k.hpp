@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,7 @@ class TopK {
 
   [[nodiscard]] std::vector<ScoredSlot> take() {
     cut();
-    std::sort(keys_.begin(), keys_.end(), std::greater<>());
+    sort();
     std::vector<ScoredSlot> best;
     best.reserve(keys_.size());
     for (const std::uint64_t key : keys_) {
@@ -63,6 +64,32 @@ class TopK {
  private:
   static std::uint64_t key_of(float score, std::uint32_t slot) noexcept {
     return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
+  }
+
+  // Descending. Many keys go to shares of their range first, whatever order these hold them in.
+  void sort() {
+    constexpr std::size_t kMany = 128;
+    constexpr unsigned kShareBits = 10;
+    constexpr std::size_t kShares = std::size_t{1} << kShareBits;
+    if (keys_.size() < kMany) {
+      std::sort(keys_.begin(), keys_.end(), std::greater<>());
+      return;
+    }
+    const auto [lowest, highest] = std::minmax_element(keys_.begin(), keys_.end());
+    const std::uint64_t top = *highest;
+    const auto width = static_cast<unsigned>(std::bit_width(top - *lowest));
+    const unsigned shift = width > kShareBits ? width - kShareBits : 0;
+    std::array<std::uint32_t, kShares + 1> ends{};  // of the shares before, then of each
+    for (const std::uint64_t key : keys_) ++ends[((top - key) >> shift) + 1];
+    for (std::size_t share = 1; share < kShares; ++share) ends[share] += ends[share - 1];
+    std::vector<std::uint64_t> sorted(keys_.size());
+    for (const std::uint64_t key : keys_) sorted[ends[(top - key) >> shift]++] = key;
+    std::uint32_t begin = 0;
+    for (std::size_t share = 0; share < kShares; ++share) {
+      std::sort(sorted.begin() + begin, sorted.begin() + ends[share], std::greater<>());
+      begin = ends[share];
+    }
+    keys_.swap(sorted);
   }
 
   std::size_t k_;
