@@ -699,6 +699,8 @@ class SpectorMemory:
         alpha: float | Unset = UNSET,
         beta: float | Unset = UNSET,
         strictness: float | Unset = UNSET,
+        graph_expansion: bool | Unset = UNSET,
+        graph_weights: Mapping[str, float] | Unset = UNSET,
     ) -> Results:
         """Find the memories that match a query best.
 
@@ -716,7 +718,8 @@ class SpectorMemory:
             Return only memories that meet all of these; see `RecallOptions`. They do not change
             scores.
         text_search_mode, enable_text_search, gamma, fusion, rrf_k, late_interaction, \
-        enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness
+        enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness, \
+        graph_expansion, graph_weights
             How memories are found and ranked; see `RecallOptions`.
 
         Returns
@@ -756,6 +759,8 @@ class SpectorMemory:
             "alpha": alpha,
             "beta": beta,
             "strictness": strictness,
+            "graph_expansion": graph_expansion,
+            "graph_weights": graph_weights,
         }
         chosen = resolve(options, explicit)
         focus = self.hyperfocus.current()

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 from spector import arguments
 from spector.store.filters import Filter
@@ -26,6 +26,15 @@ from spector.store.values import (
 from .fusion import FUSIONS
 from .modes import check_mode
 
+#: How much an activation of a layer counts, where the best memory of the lists has 1 (AM-9).
+GRAPH_WEIGHTS: Final = {
+    "temporal": 0.25,
+    "hebbian": 0.25,
+    "author": 0.2,
+    "about": 0.75,
+    "mention": 0.8,
+    "cross_capture": 0.25,
+}
 LATE_INTERACTIONS = ("list", "rerank", "off")
 SCORING_MODES = ("cognitive", "similarity")
 SCORE_COMBINES = ("multiplicative", "additive")
@@ -86,6 +95,12 @@ class RecallOptions:
         Weights of the match alone and of importance and age; only their ratio counts.
     strictness : float
         How fast similarity falls with distance, in (0, 100] (SCO-5).
+    graph_expansion : bool
+        False leaves the graph out: nothing is raised or added by it (EXP-1).
+    graph_weights : mapping, optional
+        How much a layer of the graph counts, each in [0, 10], where it is not to be the default;
+        0 leaves it out. Layers are "temporal", "hebbian", "author", "about", "mention",
+        "cross_capture".
 
     Raises
     ------
@@ -116,6 +131,8 @@ class RecallOptions:
     alpha: float = 0.6
     beta: float = 0.4
     strictness: float = 1.0
+    graph_expansion: bool = True
+    graph_weights: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
     _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
 
     def __post_init__(self) -> None:
@@ -145,6 +162,8 @@ class RecallOptions:
         if self.alpha + self.beta <= 0:
             raise ValueError("alpha and beta must not both be 0")
         put("strictness", arguments.real("strictness", self.strictness, 0.0001, 100))
+        check_flag("graph_expansion", self.graph_expansion)
+        put("graph_weights", _check_weights(self.graph_weights))
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:
@@ -168,6 +187,20 @@ class RecallOptions:
             self.max_valence,
             self.min_importance,
         )
+
+
+def _check_weights(weights: object) -> tuple[tuple[str, float], ...]:
+    """The weights of all layers, as something that can be compared and hashed."""
+    if isinstance(weights, tuple):  # as this function gave them
+        weights = dict(weights)
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"graph_weights must be a mapping, got {type(weights).__name__}")
+    given = check_keys("graph_weights", weights, list(GRAPH_WEIGHTS))
+    checked = {
+        name: arguments.real(f"graph_weights[{name!r}]", value, 0, 10)
+        for name, value in given.items()
+    }
+    return tuple((GRAPH_WEIGHTS | checked).items())
 
 
 def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:

@@ -14,6 +14,7 @@ from spector.store.model import to_memory
 from spector.store.replica import Replica
 from spector.store.space import Space
 
+from .expansion import widen
 from .focus import Focus
 from .options import RecallOptions
 from .results import Hit
@@ -64,6 +65,7 @@ def recall_many(
         gather(context, errors)
         combine(context)
         rerank(context, errors)
+        widen(context, reader)
         slots = context.found.slots[: options.k].tolist()
         scores = context.found.scores[: options.k].tolist()
         rows = reader.rows(sorted(slots))

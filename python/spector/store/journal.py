@@ -59,6 +59,7 @@ from .model import (
     memory_crc,
     meta_crc,
     row_problem,
+    session_payload,
     to_memory,
     vector_crc,
 )
@@ -648,7 +649,8 @@ class Transaction(Reader):
         vectors = [row for rows in self.vectors_written.values() for row in rows]
         execute(f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", vectors)
         self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
-        self._log(EventType.REMEMBER, self.written, now)
+        sessions = [session_payload(row[6]) for row in self.written.values()]
+        self._log(EventType.REMEMBER, self.written, now, sessions)
         return names
 
     def add_vectors(self, made: Mapping[int, Sequence[Vector]], now: int) -> int:
@@ -758,12 +760,19 @@ class Transaction(Reader):
         self._deltas[table][0] += rows
         self._deltas[table][1] += crc
 
-    def _log(self, kind: EventType, slots: Iterable[int], now: int) -> None:
+    def _log(
+        self,
+        kind: EventType,
+        slots: Iterable[int],
+        now: int,
+        payloads: Iterable[str | None] = itertools.repeat(None),
+    ) -> None:
         seq = self._next_seq or self.newest_event() + 1
-        for seq, slot in enumerate(slots, seq):  # noqa: B020  (the number continues)
-            crc = event_crc(seq, kind.value, now, slot, None)
-            self.log.append(Event(seq, kind.value, now, slot, None, crc))
-            self._next_seq = seq + 1
+        for slot, payload in zip(slots, payloads, strict=False):
+            crc = event_crc(seq, kind.value, now, slot, payload)
+            self.log.append(Event(seq, kind.value, now, slot, payload, crc))
+            seq += 1
+        self._next_seq = seq
 
 
 # --- the file -----------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import functools
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from spector._core import crc32c
+from spector._core import crc32c, hash64
 
 # SQLite integers are signed 64-bit; sums of checksums are kept below that.
 _SUM_MASK: Final = (1 << 63) - 1
@@ -88,7 +89,10 @@ class EventType(enum.IntEnum):
 
 
 class Event(NamedTuple):
-    """One change of a space. Holds ids and numbers, never text; `payload` is for later types."""
+    """One change of a space. Holds ids and numbers, never text (AM-17).
+
+    `payload` of a REMEMBER: the memory's session as `session_payload` gives it.
+    """
 
     seq: int
     type: int
@@ -200,6 +204,16 @@ def vector_crc(slot: int, kind: str, model: str, content: int, data: bytes) -> i
 def event_crc(seq: int, type: int, at: int, slot: int, payload: str | None) -> int:
     """CRC32C of an event."""
     return crc32c(f"{seq},{type},{at},{slot}{'' if payload is None else ',' + payload}".encode())
+
+
+@functools.lru_cache(maxsize=1024)
+def _session_payload(session: str) -> str:
+    return f"{hash64(session):016x}"
+
+
+def session_payload(session: str | None) -> str | None:
+    """What an event says of a session: its H64, in hexadecimal."""
+    return None if session is None else _session_payload(session)
 
 
 def meta_crc(key: str, value: str) -> int:

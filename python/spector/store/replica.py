@@ -17,6 +17,7 @@ from spector.lexical import TextIndex
 from spector.records import RecordStore
 
 from .filters import Filter
+from .graphs import Graphs
 from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
 from .nearby import Nearby
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
@@ -59,6 +60,7 @@ class Replica:
         self.records = RecordStore(shape.dimensions)
         self.sparse = _core.SparseIndex()
         self.tokens = _core.TokenVectors(shape.token_dimensions or 1)
+        self.graphs = Graphs()
         self.nearby = Nearby(shape.dimensions) if ann and shape.dimensions else None
         # Rows of this state that readers have verified. A change makes another one, so that
         # whoever still reads the state before it leaves its rows in the old one.
@@ -82,6 +84,7 @@ class Replica:
             self.records.remove(slots)
             self.sparse.erase(slots)
             self.tokens.erase(slots)
+            self.graphs.forget(gone)
             if self.nearby is not None:
                 self.nearby.remove(slots)
         if not rows:
@@ -90,6 +93,7 @@ class Replica:
         if self.keywords:
             texts = [row[2] for row in rows.values()]
             self.index.put(slots, texts, [row[3] for row in rows.values()])
+        self.graphs.put(rows)
         found: dict[str, dict[int, bytes]] = {"dense": {}, "sparse": {}, "tokens": {}}
         for slot, of_slot in vectors.items():
             for vector in of_slot:
@@ -166,6 +170,7 @@ class Replica:
             "sparse": self.sparse.memory_usage(),
             "tokens": self.tokens.memory_usage(),
         }
+        usage |= self.graphs.bytes()
         if self.nearby is not None:
             usage["ann"] = self.nearby.memory_usage()
         return usage

@@ -107,12 +107,12 @@ class Space:
                     if self._applied < events[-1].seq:  # else a reader caught up with us already
                         last: dict[int, int] = {}
                         self._add_last(last, events)
-                        self._change(
-                            lambda: self._apply(
-                                last, transaction.written, transaction.vectors_written
-                            ),
-                            events[-1].seq,
-                        )
+
+                        def apply() -> None:
+                            self._replica.graphs.feed(events)
+                            self._apply(last, transaction.written, transaction.vectors_written)
+
+                        self._change(apply, events[-1].seq)
         if events and transaction.settings_changed:
             self.catch_up()
         return result
@@ -152,6 +152,7 @@ class Space:
             self._add_last(last, events)
             if audit is not None:
                 audit.add_events(events)
+            self._replica.graphs.feed(events)
             after = events[-1].seq
         slots = sorted(last)
         for start in range(0, len(slots), _SLOTS_AT_ONCE):

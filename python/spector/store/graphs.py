@@ -1,0 +1,209 @@
+"""The graph over the memories of a space, fed by the journal (AM-14, TMP-3, COA-1, XCP-1, AM-10).
+
+Two sources: the events, in their order, say which memories were told one after the other in a
+session; the rows say what each memory is about, by whom it is, and which tags it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spector.arguments import fold
+from spector.graph import CrossCapture, EntityDirectory, HebbianGraph, TagCoActivation, TemporalChain
+
+from .model import Event, EventType, MemoryRow, tags_of
+from .names import NameIndex
+
+#: How many memories before it in its session a new one is associated with (HEB-5, AM-14).
+WINDOW: Final = 8
+_DELTA: Final = 0.3  # HEB-4
+NOBODY: Final = 0
+
+
+class Graphs:
+    """The stores of layers 1 to 4. Any thread may read; one at a time calls the methods below."""
+
+    def __init__(self) -> None:
+        self.hebbian = HebbianGraph()
+        self.temporal = TemporalChain()
+        self.coactivation = TagCoActivation()
+        self.capture = CrossCapture()
+        self.entities = EntityDirectory()
+        self.names = NameIndex()  # of what memories are about: numbers are entities
+        self.authors = NameIndex()
+        self._author_numbers: dict[str, int] = {}
+        self._author_of: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._sessions: dict[str, int] = {}
+        self._recent: dict[int, list[int]] = {}  # of a session: the newest WINDOW, newest last
+        self._recent_in: dict[int, list[int]] = {}  # of a memory: the sessions that have it there
+        self._newest: dict[int, int] = {}  # of a session: the last memory that was new
+        self._newest_in: dict[int, int] = {}
+        self._size = 0
+
+    # Events
+
+    def feed(self, events: Sequence[Event]) -> None:
+        """Let events that follow each other change the session layers."""
+        links: list[tuple[int, int, int, int]] = []
+        pairs: list[tuple[int, int, float]] = []
+        highest = max((event.slot for event in events), default=-1)
+        fresh = self._size
+        if highest >= self._size:
+            self._size = highest + 1
+            self.hebbian.resize(self._size)
+            self.temporal.resize(self._size)
+
+        def flush() -> None:
+            if links:
+                current, prev, session, when = (list(column) for column in zip(*links, strict=True))
+                self.temporal.link(current, prev, session, when)
+                links.clear()
+            if pairs:
+                a, b, delta = (list(column) for column in zip(*pairs, strict=True))
+                self.hebbian.strengthen_many(a, b, np.asarray(delta, np.float32))
+                pairs.clear()
+
+        for event in events:
+            slot = event.slot
+            if event.type == EventType.FORGET:
+                flush()
+                self._leave(slot)
+            elif event.payload is not None:
+                session = self._sessions.setdefault(event.payload, len(self._sessions) + 1)
+                if slot >= fresh:
+                    fresh = slot + 1
+                    prev = self._newest.get(session)
+                    if prev is not None:
+                        when = min(max(event.at // 1000, 0), 2**32 - 1)
+                        links.append((slot, prev, session, when))
+                        del self._newest_in[prev]
+                    self._newest[session] = slot
+                    self._newest_in[slot] = session
+                recent = self._recent.setdefault(session, [])
+                for distance, other in enumerate(reversed(recent)):
+                    if other != slot:
+                        pairs.append((slot, other, _DELTA * 0.5**distance))
+                if slot in recent:
+                    recent.remove(slot)
+                else:
+                    self._recent_in.setdefault(slot, []).append(session)
+                recent.append(slot)
+                if len(recent) > WINDOW:
+                    self._drop(recent.pop(0), session)
+            elif slot >= fresh:
+                fresh = slot + 1
+        flush()
+
+    def _leave(self, slot: int) -> None:
+        for session in self._recent_in.pop(slot, ()):
+            self._recent[session].remove(slot)
+        last_of = self._newest_in.pop(slot, None)
+        if last_of is not None:
+            before = self.temporal.prev(slot)
+            if before >= 0:
+                self._newest[last_of] = before
+                self._newest_in[before] = last_of
+            else:
+                del self._newest[last_of]
+        self.temporal.remove(slot)
+        self.hebbian.remove(slot)
+
+    def _drop(self, slot: int, session: int) -> None:
+        sessions = self._recent_in[slot]
+        sessions.remove(session)
+        if not sessions:
+            del self._recent_in[slot]
+
+    # Rows
+
+    def forget(self, slots: Sequence[int]) -> None:
+        """Take memories out of the layers that follow from their rows."""
+        for slot in slots:
+            before = self.capture.tags(slot)
+            if before:
+                self.coactivation.forget(before)
+                self.capture.remove(slot)
+        self.entities.remove_memory(list(slots))
+        self._set_authors(slots, [None] * len(slots))
+
+    def put(self, rows: Mapping[int, MemoryRow]) -> None:
+        """Let memories have what their rows say, instead of what they had."""
+        fresh: list[int] = []
+        tags: list[tuple[str, ...]] = []
+        for slot, row in rows.items():
+            own = tags_of(row)
+            before = self.capture.tags(slot) if len(self.capture) else []
+            if before:
+                self.coactivation.update(before, own)
+                self.capture.update(slot, own)
+            elif own:
+                fresh.append(slot)
+                tags.append(own)
+        if fresh:
+            self.coactivation.observe_many(tags)
+            self.capture.add_many(fresh, tags)
+        self._set_about(rows)
+        self._set_authors(list(rows), [row[7] for row in rows.values()])
+
+    def _set_about(self, rows: Mapping[int, MemoryRow]) -> None:
+        if len(self.entities):
+            self.entities.remove_memory(list(rows))
+        names: list[str] = []
+        slots: list[int] = []
+        for slot, row in rows.items():
+            if row[13] != "[]":
+                about = json.loads(row[13])
+                names += about
+                slots += [slot] * len(about)
+        if not names:
+            return
+        known = len(self.entities)
+        numbers = self.entities.intern(names, "OTHER")
+        self.entities.link(numbers, np.asarray(slots, np.uint32), True)
+        for name, number in zip(names, numbers.tolist(), strict=True):
+            if number >= known:
+                self.names.add(name, number)
+
+    def _set_authors(self, slots: Sequence[int], authors: Sequence[str | None]) -> None:
+        if not slots or (not self._author_numbers and not any(authors)):
+            return
+        highest = max(slots)
+        if highest >= len(self._author_of):
+            grown = np.zeros(max(2 * len(self._author_of), highest + 1), np.uint32)
+            grown[: len(self._author_of)] = self._author_of
+            self._author_of = grown
+        numbers = []
+        for author in authors:
+            number = NOBODY
+            if author is not None:
+                folded = fold(author)
+                number = self._author_numbers.get(folded, NOBODY)
+                if number == NOBODY:
+                    number = self._author_numbers[folded] = len(self._author_numbers) + 1
+                    self.authors.add(author, number)
+            numbers.append(number)
+        self._author_of[list(slots)] = numbers
+
+    def by_author(
+        self, slots: npt.NDArray[np.int64], authors: Sequence[int]
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these memories are by one of the authors."""
+        own = np.zeros(len(slots), np.uint32)
+        known = slots < len(self._author_of)
+        own[known] = self._author_of[slots[known]]
+        return np.isin(own, np.asarray(authors, np.uint32))
+
+    def bytes(self) -> dict[str, int]:
+        """Memory of each layer (BUD-7)."""
+        return {
+            "hebbian": self.hebbian.memory_usage(),
+            "temporal": sum(self.temporal.memory_usage().values()),
+            "coactivation": sum(self.coactivation.memory_usage().values()),
+            "capture": sum(self.capture.memory_usage().values()),
+            "entities": sum(self.entities.memory_usage().values()),
+        }
