@@ -25,7 +25,10 @@ from .steps import RecallContext
 _FORWARD: Final = 0.8
 _BACKWARD: Final = 0.7
 _HOPS: Final = 3
-_MENTIONERS: Final = 5  # seeds whose texts are read for names
+_SEEDS: Final = 10
+_MENTIONERS: Final = 3  # seeds whose texts are read for names
+_SECOND_STEP: Final = 0.4
+_FEW_NAMES: Final = 3
 
 
 @dataclass
@@ -44,13 +47,16 @@ class Widening:
     """One recall's way through the steps."""
 
     context: RecallContext
-    graphs: Graphs
     reader: Reader
     slots: npt.NDArray[np.int64]
     seeds: npt.NDArray[np.uint32]
     strengths: npt.NDArray[np.float64]  # of the seeds; the best has 1
-    rows: dict[int, MemoryRow] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
+    rows: dict[int, MemoryRow]
+
+    @property
+    def graphs(self) -> Graphs:
+        """The stores."""
+        return self.context.replica.graphs
 
     def read(self, slots: Iterable[int]) -> dict[int, MemoryRow]:
         """The memories in these slots, each read once for all steps."""
@@ -74,6 +80,9 @@ class Reached:
             self.values[slot] = activation
         if self._edges is not None:
             self._edges.append(Edge(self.layer, slot, seed, via, activation))
+
+
+Step = Callable[[Widening, Reached], None]
 
 
 def temporal(widening: Widening, reached: Reached) -> None:
@@ -126,16 +135,23 @@ def about(widening: Widening, reached: Reached) -> None:
 
 
 def mention(widening: Widening, reached: Reached) -> None:
-    """What is about the entities that the first seeds mention (AM-10)."""
-    graphs = widening.graphs
-    if not len(graphs.names):
-        return
+    """What is about the entities that the first seeds mention, and about those that these mention
+    in turn (AM-10)."""
     seeds = widening.seeds[:_MENTIONERS].tolist()
-    rows = widening.read(seeds)
-    for seed, strength in zip(seeds, widening.strengths.tolist(), strict=False):
-        for name, entities in graphs.names.find(rows[seed][2]):
-            share = strength / math.sqrt(_mentions(widening, name))
-            _lead_to(widening, reached, name, entities, share, seed)
+    level = dict(zip(seeds, widening.strengths.tolist(), strict=False))
+    for share in (1.0, _SECOND_STEP):
+        if not len(widening.graphs.names) or not level:
+            return
+        rows = widening.read(level)
+        following: dict[int, float] = {}
+        for seed, strength in level.items():
+            found = dict(widening.graphs.names.find(rows[seed][2]))
+            # One of many names says less.
+            each = min(1.0, share * strength * (_FEW_NAMES / max(len(found), 1)) ** 0.25)
+            for name, entities in found.items():
+                for slot in _lead_to(widening, reached, name, entities, each, seed):
+                    following[slot] = max(following.get(slot, 0.0), each)
+        level = following
 
 
 def _lead_to(
@@ -145,7 +161,7 @@ def _lead_to(
     entities: list[int],
     activation: float,
     seed: int | None,
-) -> None:
+) -> set[int]:
     directory = widening.graphs.entities
     slots = {
         slot
@@ -155,14 +171,7 @@ def _lead_to(
     }
     for slot in slots:
         reached.raise_to(slot, activation / math.sqrt(len(slots)), seed, name)
-
-
-def _mentions(widening: Widening, name: str) -> int:
-    """In how many memories the name may occur: all its words do, so the rarest bounds it."""
-    index = widening.context.replica.index
-    slot = int(widening.seeds[0])
-    counts = [term.n for term in index.explain(slot, name) if term.n]
-    return max(1, min(counts, default=1))
+    return slots
 
 
 def cross_capture(widening: Widening, reached: Reached) -> None:
@@ -182,12 +191,12 @@ def cross_capture(widening: Widening, reached: Reached) -> None:
             reached.raise_to(slot, score)
 
 
-STEPS: Final[dict[str, Callable[[Widening, Reached], None]]] = {
+# What the query itself points to comes first: it decides which memories are the seeds.
+LIFTS: Final[dict[str, Step]] = {"about": about}
+STEPS: Final[dict[str, Step]] = {
     "hebbian": hebbian,
     "temporal": temporal,
-    "about": about,
     "mention": mention,
-    "author": author,
     "cross_capture": cross_capture,
 }
 
@@ -203,33 +212,29 @@ def widen(context: RecallContext, reader: Reader) -> None:
         or context.found.scores[0] <= 0
     ):
         return
-    slots, scores = context.found
-    best = float(scores[0])
-    n = min(options.k, 10, int(np.count_nonzero(scores > 0)))
-    widening = Widening(
-        context,
-        context.replica.graphs,
-        reader,
-        slots,
-        slots[:n].astype(np.uint32),
-        scores[:n].astype(np.float64) / best,
-    )
-    total: dict[int, float] = {}
-    weights = dict(options.graph_weights)
-    for name, step in STEPS.items():
-        weight = weights[name]
-        if not weight:
-            continue
-        reached = Reached(name, None)
-        try:
-            step(widening, reached)
-        except Exception as error:  # the answer is the one without this step
-            context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
-            continue
-        for slot, activation in reached.values.items():
-            total[slot] = total.get(slot, 0.0) + weight * activation
-    if total:
-        _accumulate(context, total, best)
+    best = float(context.found.scores[0])
+    rows: dict[int, MemoryRow] = {}
+    for steps in (LIFTS, STEPS, {"author": author}):
+        slots, scores = context.found
+        n = min(_SEEDS, int(np.count_nonzero(scores > 0)))
+        strengths = scores[:n].astype(np.float64) / float(scores[0])
+        widening = Widening(context, reader, slots, slots[:n].astype(np.uint32), strengths, rows)
+        total: dict[int, float] = {}
+        weights = dict(options.graph_weights)
+        for name, step in steps.items():
+            weight = weights[name]
+            if not weight:
+                continue
+            reached = Reached(name, None)
+            try:
+                step(widening, reached)
+            except Exception as error:  # the answer is the one without this step
+                context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
+                continue
+            for slot, activation in reached.values.items():
+                total[slot] = total.get(slot, 0.0) + weight * activation
+        if total:
+            _accumulate(context, total, best)
 
 
 def _accumulate(context: RecallContext, total: dict[int, float], best: float) -> None:

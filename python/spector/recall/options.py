@@ -28,11 +28,11 @@ from .modes import check_mode
 
 #: How much an activation of a layer counts, where the best memory of the lists has 1 (AM-9).
 GRAPH_WEIGHTS: Final = {
-    "temporal": 0.25,
-    "hebbian": 0.25,
+    "temporal": 0.3,
+    "hebbian": 1.0,
     "author": 0.2,
     "about": 0.75,
-    "mention": 0.8,
+    "mention": 0.9,
     "cross_capture": 0.25,
 }
 LATE_INTERACTIONS = ("list", "rerank", "off")
