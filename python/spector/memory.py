@@ -701,6 +701,7 @@ class SpectorMemory:
         strictness: float | Unset = UNSET,
         graph_expansion: bool | Unset = UNSET,
         graph_weights: Mapping[str, float] | Unset = UNSET,
+        trace: bool | Unset = UNSET,
     ) -> Results:
         """Find the memories that match a query best.
 
@@ -719,7 +720,7 @@ class SpectorMemory:
             scores.
         text_search_mode, enable_text_search, gamma, fusion, rrf_k, late_interaction, \
         enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness, \
-        graph_expansion, graph_weights
+        graph_expansion, graph_weights, trace
             How memories are found and ranked; see `RecallOptions`.
 
         Returns
@@ -761,6 +762,7 @@ class SpectorMemory:
             "strictness": strictness,
             "graph_expansion": graph_expansion,
             "graph_weights": graph_weights,
+            "trace": trace,
         }
         chosen = resolve(options, explicit)
         focus = self.hyperfocus.current()

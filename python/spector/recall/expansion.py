@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from spector.store.journal import Reader
 from spector.store.model import MemoryRow
 
 from .fusion import Candidates
-from .steps import RecallContext
+
+if TYPE_CHECKING:
+    from .steps import RecallContext
 
 _FORWARD: Final = 0.8
 _BACKWARD: Final = 0.7
@@ -31,15 +33,15 @@ _SECOND_STEP: Final = 0.4
 _FEW_NAMES: Final = 3
 
 
-@dataclass
-class Edge:
-    """How a layer reached a memory: from which seed, by way of what."""
+class Path(NamedTuple):
+    """How a layer reached a memory: from which seed, if from one, and by way of what."""
 
     layer: str
     slot: int
     seed: int | None
     via: str
     activation: float
+    gain: float  # what it adds to the score if it is the strongest of its layer
 
 
 @dataclass
@@ -69,17 +71,21 @@ class Widening:
 class Reached:
     """The strongest activation of each memory."""
 
-    def __init__(self, layer: str, edges: list[Edge] | None) -> None:
-        self.layer = layer
+    def __init__(self, layer: str, scale: float, paths: list[Path] | None) -> None:
         self.values: dict[int, float] = {}
-        self._edges = edges
+        self._layer = layer
+        self._scale = scale
+        self._paths = paths
 
-    def raise_to(self, slot: int, activation: float, seed: int | None = None, via: str = "") -> None:
+    def raise_to(
+        self, slot: int, activation: float, seed: int | None = None, via: str = ""
+    ) -> None:
         """Note a path."""
         if activation > self.values.get(slot, 0.0):
             self.values[slot] = activation
-        if self._edges is not None:
-            self._edges.append(Edge(self.layer, slot, seed, via, activation))
+        if self._paths is not None:
+            gain = activation * self._scale
+            self._paths.append(Path(self._layer, slot, seed, via, activation, gain))
 
 
 Step = Callable[[Widening, Reached], None]
@@ -207,6 +213,7 @@ def widen(context: RecallContext, reader: Reader) -> None:
     if (
         not options.graph_expansion
         or options.scoring_mode == "similarity"
+        or context.boost is not None  # hyperfocus
         or options.text_search_mode == "keyword_only"
         or not len(context.found.slots)
         or context.found.scores[0] <= 0
@@ -214,6 +221,7 @@ def widen(context: RecallContext, reader: Reader) -> None:
         return
     best = float(context.found.scores[0])
     rows: dict[int, MemoryRow] = {}
+    paths = context.paths if options.trace else None
     for steps in (LIFTS, STEPS, {"author": author}):
         slots, scores = context.found
         n = min(_SEEDS, int(np.count_nonzero(scores > 0)))
@@ -225,25 +233,31 @@ def widen(context: RecallContext, reader: Reader) -> None:
             weight = weights[name]
             if not weight:
                 continue
-            reached = Reached(name, None)
+            reached = Reached(name, weight * best, paths)
             try:
                 step(widening, reached)
             except Exception as error:  # the answer is the one without this step
                 context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
                 continue
             for slot, activation in reached.values.items():
-                total[slot] = total.get(slot, 0.0) + weight * activation
+                total[slot] = total.get(slot, 0.0) + weight * activation * best
         if total:
-            _accumulate(context, total, best)
+            _accumulate(context, total)
 
 
-def _accumulate(context: RecallContext, total: dict[int, float], best: float) -> None:
+def _accumulate(context: RecallContext, total: dict[int, float]) -> None:
     slots, scores = context.found
     extra = np.fromiter(total, np.int64, len(total))
-    gains = np.fromiter(total.values(), np.float64, len(total)) * best
+    gains = np.fromiter(total.values(), np.float64, len(total))
     if context.allow is not None:
         kept = np.isin(extra, context.allow)
         extra, gains = extra[kept], gains[kept]
+    if context.exact:  # nothing passes the exact hits of an identifier (AM-13)
+        hits = context.lists["keyword"].slots
+        lowest = float(scores[np.isin(slots, hits)].min())
+        above = {int(slot): float(score) for slot, score in zip(slots, scores, strict=True)}
+        room = np.asarray([0.999 * lowest - above.get(int(slot), 0.0) for slot in extra])
+        gains = np.where(np.isin(extra, hits), 0.0, np.minimum(gains, np.maximum(room, 0.0)))
     known, places = np.unique(np.concatenate([slots, extra]), return_inverse=True)
     sums = np.zeros(len(known))
     np.add.at(sums, places, np.concatenate([scores.astype(np.float64), gains]))

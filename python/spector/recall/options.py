@@ -101,6 +101,8 @@ class RecallOptions:
         How much a layer of the graph counts, each in [0, 10], where it is not to be the default;
         0 leaves it out. Layers are "temporal", "hebbian", "author", "about", "mention",
         "cross_capture".
+    trace : bool
+        Tell of each hit how the graph reached it (EXP-9).
 
     Raises
     ------
@@ -133,6 +135,7 @@ class RecallOptions:
     strictness: float = 1.0
     graph_expansion: bool = True
     graph_weights: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
+    trace: bool = False
     _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
 
     def __post_init__(self) -> None:
@@ -163,6 +166,7 @@ class RecallOptions:
             raise ValueError("alpha and beta must not both be 0")
         put("strictness", arguments.real("strictness", self.strictness, 0.0001, 100))
         check_flag("graph_expansion", self.graph_expansion)
+        check_flag("trace", self.trace)
         put("graph_weights", _check_weights(self.graph_weights))
 
     @classmethod

@@ -17,7 +17,7 @@ from spector.store.space import Space
 from .expansion import widen
 from .focus import Focus
 from .options import RecallOptions
-from .results import Hit
+from .results import Edge, Hit
 from .steps import RecallContext, combine, encode_queries, gather, rerank
 
 
@@ -72,8 +72,10 @@ def recall_many(
         if len(rows) != len(slots):
             missing = sorted(set(slots) - rows.keys())
             raise damaged(space.journal.where, f"the memory in slot {missing[0]} is missing")
+        traces = _traces(context, reader) if options.trace else {}
         hits = [
-            Hit(score, to_memory(rows[slot])) for slot, score in zip(slots, scores, strict=True)
+            Hit(score, to_memory(rows[slot]), traces.get(slot, ()))
+            for slot, score in zip(slots, scores, strict=True)
         ]
         return hits, tuple(context.degraded)
 
@@ -88,3 +90,15 @@ def recall_many(
         ]
 
     return space.read(work)
+
+
+def _traces(context: RecallContext, reader: Reader) -> dict[int, tuple[Edge, ...]]:
+    """For each memory the paths on which the graph reached it, the strongest first."""
+    seeds = {path.seed for path in context.paths if path.seed is not None}
+    ids = {slot: row[1] for slot, row in reader.rows(sorted(seeds)).items()}
+    traces: dict[int, list[Edge]] = {}
+    for path in sorted(context.paths, key=lambda path: -path.gain):
+        seed = None if path.seed is None else ids[path.seed]
+        edge = Edge(path.layer, seed, path.via, path.activation, path.gain)
+        traces.setdefault(path.slot, []).append(edge)
+    return {slot: tuple(edges) for slot, edges in traces.items()}

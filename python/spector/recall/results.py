@@ -13,6 +13,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """One way on which the graph reached a memory (EXP-9).
+
+    Attributes
+    ----------
+    layer : str
+        "temporal", "hebbian", "author", "about", "mention" or "cross_capture".
+    seed : str or None
+        The memory from which it started; None if the query itself led there.
+    via : str
+        What joins the two: a direction, a weight, a name.
+    activation : float
+        In [0, 1].
+    gain : float
+        What it adds to the score, if it is the strongest of its layer; of each layer one does.
+    """
+
+    layer: str
+    seed: str | None
+    via: str
+    activation: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One memory that was found.
 
@@ -22,10 +47,30 @@ class Hit:
         How well it matches; higher is better. Compare within one recall only.
     memory : Memory
         The memory. Its fields can be read from the hit directly: `hit.text`.
+    trace : tuple of Edge
+        How the graph reached it, the strongest first; empty without `trace=True`.
     """
 
     score: float
     memory: Memory
+    trace: tuple[Edge, ...] = ()
+
+    def why(self) -> str:
+        """One line about the score: what the lists gave, and what each layer of the graph added.
+
+        Of a recall with `trace=True`.
+        """
+        strongest: dict[str, Edge] = {}
+        for edge in self.trace:
+            strongest.setdefault(edge.layer, edge)
+        parts = [
+            f"{edge.gain:.3f} {edge.layer} ({edge.via}{f' {edge.seed}' if edge.seed else ''})"
+            for edge in strongest.values()
+        ]
+        base = self.score - sum(edge.gain for edge in strongest.values())
+        if abs(base) > 1e-6 * self.score:
+            parts.insert(0, f"{base:.3f} lists")
+        return f"{self.score:.3f} = " + " + ".join(parts)
 
     @property
     def id(self) -> str:

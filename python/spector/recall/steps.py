@@ -22,6 +22,7 @@ from spector.store.nearby import LEAST_KEPT
 from spector.store.replica import Replica
 from spector.store.vectors import check_tokens, usable_weights
 
+from .expansion import Path
 from .fusion import NONE, Candidates, fuse
 from .modes import MODES
 from .options import RecallOptions
@@ -61,6 +62,7 @@ class RecallContext:
     lists: dict[str, Candidates] = field(default_factory=dict)
     exact: bool = False
     found: Candidates = NONE
+    paths: list[Path] = field(default_factory=list)  # of the graph, where a trace is wanted
 
     @property
     def depth(self) -> int:

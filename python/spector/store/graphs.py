@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spector.arguments import fold
-from spector.graph import CrossCapture, EntityDirectory, HebbianGraph, TagCoActivation, TemporalChain
+from spector.graph import (
+    CrossCapture,
+    EntityDirectory,
+    HebbianGraph,
+    TagCoActivation,
+    TemporalChain,
+)
 
 from .model import Event, EventType, MemoryRow, tags_of
 from .names import NameIndex

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import functools
 import json
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
