@@ -231,7 +231,7 @@ def test_events_are_in_order_and_hold_no_text(tmp_path: Path) -> None:  # AM-17
     assert events == [
         (1, 1, at, 1, None),
         (2, 1, at, 2, None),
-        (3, 1, at, 3, None),
+        (3, 1, at, 3, "08d8ff07b578d149"),  # H64 of its session
         (4, 1, at, 4, None),
         (5, 2, at, 4, None),
         (6, 1, at, 1, None),

@@ -30,9 +30,13 @@ from .vectors import Cache, CachedMiniLM, CachedSplade
 Ranking = Callable[[SpectorMemory, str], list[str]]
 DEPTH = 20
 
-#: Which models take part, and the options of the recall.
-CONFIGS: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
-    "default": (frozenset({"dense", "sparse", "tokens"}), {}),
+Config = tuple[frozenset[str], dict[str, Any]]
+ALL_MODELS = frozenset({"dense", "sparse", "tokens"})
+LAYERS = ("about", "mention", "temporal", "hebbian", "author", "cross_capture")
+
+#: Lists without the graph: which models take part, and the options of the recall.
+LISTS: dict[str, Config] = {
+    "lists only": (ALL_MODELS, {}),
     "keywords": (frozenset(), {"text_search_mode": "keyword_only"}),
     "keywords, hybrid": (frozenset(), {}),
     "dense": (
@@ -57,6 +61,14 @@ CONFIGS: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
         frozenset({"dense", "sparse", "tokens"}),
         {"late_interaction": "rerank", "reranker_depth": 50},
     ),
+}
+CONFIGS: dict[str, Config] = {
+    "default": (ALL_MODELS, {}),
+    **{
+        name: (models, {"graph_expansion": False, **options})
+        for name, (models, options) in LISTS.items()
+    },
+    **{f"without {layer}": (ALL_MODELS, {"graph_weights": {layer: 0}}) for layer in LAYERS},
 }
 
 
@@ -111,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name: config
         for name, config in CONFIGS.items()
         if (not chosen.config or name in chosen.config)
-        and (chosen.models or not config[0] or name == "default")
+        and (chosen.models or not config[0] or config[0] == ALL_MODELS)
     }
     rows = []
     for name in chosen.sets.split(","):

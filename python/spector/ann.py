@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ def require_usearch() -> Any:
     ConfigurationError
         It is not installed.
     """
+    # Once usearch is loaded, loading onnxruntime ends the process; the other order works.
+    with contextlib.suppress(ImportError):
+        import onnxruntime  # noqa: F401
     try:
         from usearch.index import Index
     except ImportError as error:

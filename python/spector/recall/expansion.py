@@ -215,17 +215,18 @@ def widen(context: RecallContext, reader: Reader) -> None:
         or options.scoring_mode == "similarity"
         or context.boost is not None  # hyperfocus
         or options.text_search_mode == "keyword_only"
-        or not len(context.found.slots)
-        or context.found.scores[0] <= 0
+        or (len(context.found.slots) and context.found.scores[0] <= 0)
     ):
         return
-    best = float(context.found.scores[0])
+    best = 0.0  # of the lists; where they found nothing, of the lifts
     rows: dict[int, MemoryRow] = {}
     paths = context.paths if options.trace else None
     for steps in (LIFTS, STEPS, {"author": author}):
         slots, scores = context.found
         n = min(_SEEDS, int(np.count_nonzero(scores > 0)))
-        strengths = scores[:n].astype(np.float64) / float(scores[0])
+        strengths = scores[:n].astype(np.float64) / (float(scores[0]) if n else 1.0)
+        if n and not best:
+            best = float(scores[0])
         widening = Widening(context, reader, slots, slots[:n].astype(np.uint32), strengths, rows)
         total: dict[int, float] = {}
         weights = dict(options.graph_weights)
@@ -233,14 +234,14 @@ def widen(context: RecallContext, reader: Reader) -> None:
             weight = weights[name]
             if not weight:
                 continue
-            reached = Reached(name, weight * best, paths)
+            reached = Reached(name, weight * (best or 1.0), paths)
             try:
                 step(widening, reached)
             except Exception as error:  # the answer is the one without this step
                 context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
                 continue
             for slot, activation in reached.values.items():
-                total[slot] = total.get(slot, 0.0) + weight * activation * best
+                total[slot] = total.get(slot, 0.0) + weight * activation * (best or 1.0)
         if total:
             _accumulate(context, total)
 
