@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import sys
 import time
@@ -32,6 +33,8 @@ DEPTH = 20
 
 Config = tuple[frozenset[str], dict[str, Any]]
 ALL_MODELS = frozenset({"dense", "sparse", "tokens"})
+#: A control: the sessions, authors and names of the memories are dealt out anew among them.
+RANDOM = "random graph"
 LAYERS = ("about", "mention", "temporal", "hebbian", "author", "cross_capture")
 
 #: Lists without the graph: which models take part, and the options of the recall.
@@ -69,6 +72,7 @@ CONFIGS: dict[str, Config] = {
         for name, (models, options) in LISTS.items()
     },
     **{f"without {layer}": (ALL_MODELS, {"graph_weights": {layer: 0}}) for layer in LAYERS},
+    RANDOM: (ALL_MODELS, {}),
 }
 
 
@@ -82,15 +86,19 @@ def run(
     found: dict[str, dict[str, list[float]]] = {
         name: {key: [] for key in (*MEASURES, "ms")} for name in configs
     }
-    for collection in collections:
+    for collection, dealt in itertools.product(collections, (False, True)):
+        chosen = {name: config for name, config in configs.items() if (name == RANDOM) == dealt}
+        if not chosen:
+            continue
         with SpectorMemory.ephemeral(
             embedding_provider=models.dense,
             sparse_encoder=models.sparse,
             token_encoder=models.tokens,
             **open_options,
         ) as memory:
-            memory.remember_many(collection.documents)
-            for name, (wanted, options) in configs.items():
+            documents = collection.documents
+            memory.remember_many(_deal(documents) if dealt else documents)
+            for name, (wanted, options) in chosen.items():
                 # What a memory opened with fewer models would answer.
                 memory._models = dataclasses.replace(
                     models,
@@ -104,6 +112,17 @@ def run(
                         found[name][key].append(value)
                     found[name]["ms"].append(spent * 1000)
     return found
+
+
+def _deal(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The documents with what joins them taken from another one each."""
+    order = np.random.default_rng(0).permutation(len(documents))
+    joins = ("session", "author", "about")
+    return [
+        {name: value for name, value in document.items() if name not in joins}
+        | {name: documents[other][name] for name in joins if name in documents[other]}
+        for document, other in zip(documents, order, strict=True)
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
