@@ -16,8 +16,6 @@ import dataclasses
 import gc
 import importlib.util
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -28,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import spector
+from bench.machine import machine
 from spector import SpectorMemory
 from spector.records import RecordStore, ScoringOptions
 
@@ -308,17 +306,7 @@ def main(arguments: list[str] | None = None) -> None:
         records.append(record)
         print(json.dumps(record), flush=True)
 
-    emit(
-        {
-            "kind": "machine",
-            "cpus": os.cpu_count(),
-            "machine": platform.machine(),
-            "simd": spector.simd_level(),
-            "load_average": round(os.getloadavg()[0], 2),
-            "dimensions": DIMENSIONS,
-            "k": K,
-        }
-    )
+    emit(machine(dimensions=DIMENSIONS, k=K))
     made = Generator(1)
     near = made.vectors(5000)
     share = recall_of_int8(near, made.vectors(200))

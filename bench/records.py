@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import spector
+from bench.machine import machine
 from spector.records import RecordStore, ScoringOptions
 
 DIMENSIONS = 384
@@ -138,17 +136,7 @@ def main() -> None:
         records.append(record)
         print(json.dumps(record), flush=True)
 
-    emit(
-        {
-            "kind": "machine",
-            "cpus": os.cpu_count(),
-            "machine": platform.machine(),
-            "simd": spector.simd_level(),
-            "load_average": round(os.getloadavg()[0], 2),
-            "dimensions": DIMENSIONS,
-            "k": K,
-        }
-    )
+    emit(machine(dimensions=DIMENSIONS, k=K))
     for n in map(int, options.sizes.split(",")):
         for storage in options.storages.split(","):
             store, filled = fill(n, storage)

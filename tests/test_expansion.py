@@ -223,7 +223,14 @@ def test_exact_identifiers_stay_first(memory: SpectorMemory) -> None:
     memory.remember("saw ERR_CONN_42 twice: ERR_CONN_42", id="a", session="s")
     memory.remember("a long text in which ERR_CONN_42 occurs once among others", id="b")
     assert ids(memory.recall("ERR_CONN_42"))[:2] == ["a", "b"]
-    assert len(memory.recall("ERR_CONN_42")) > 2
+    lists = {hit.id: hit.score for hit in memory.recall("ERR_CONN_42", graph_expansion=False)}
+    hits = memory.recall("ERR_CONN_42", trace=True)
+    assert len(hits) > 2
+    for hit in hits:  # the trace tells what was left of each gain
+        best: dict[str, float] = {}
+        for edge in hit.trace:
+            best[edge.layer] = max(edge.gain, best.get(edge.layer, 0.0))
+        assert hit.score == pytest.approx(lists.get(hit.id, 0.0) + sum(best.values()), rel=1e-5)
 
 
 def test_a_named_author_lifts_own_memories(memory: SpectorMemory) -> None:

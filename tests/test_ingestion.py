@@ -10,7 +10,7 @@ import pytest
 from fakes import Dense, Sparse
 from spector import SpectorMemory, SpectorWarning
 from spector.records.cognition import Surprise, importance
-from spector.store.ingestion import WORKING_MEMORY, Ingestion, tags_in
+from spector.store.ingestion import WORKING_MEMORY, tags_in
 from spector.store.space import Space
 
 
@@ -99,19 +99,6 @@ def test_am_16_what_was_decided_is_in_the_row(tmp_path):
         assert [memory.inspect(f"m{i}") for i in range(15)] == before
         again = memory._space.replica.records.headers(list(range(1, 16)))
         assert again.tobytes() == headers.tobytes()
-
-
-def test_heb_6_an_implicit_session_ends_after_half_an_hour_without_ingestion():
-    made = iter("abc")
-    one = Ingestion(lambda now: next(made))
-    minute = 60_000
-    assert [one.implicit_session(t * minute) for t in (0, 29, 58)] == ["a", "a", "a"]
-    assert one.implicit_session(88 * minute) == "b"
-    assert one.implicit_session(80 * minute) == "b"  # a clock that went back ends nothing
-    assert one.implicit_session(117 * minute) == "b"
-    with SpectorMemory.ephemeral() as first, SpectorMemory.ephemeral() as second:
-        names = {each._ingestion.implicit_session(0) for each in (first, second)}
-        assert len(names) == 2  # handles never share one
 
 
 def test_auto_tags_are_known_tags_in_the_text():

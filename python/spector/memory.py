@@ -164,7 +164,7 @@ class SpectorMemory:
         self._models = models or Models()
         self._clock = clock or _system_clock
         self._ids = IdMaker(random.Random(seed))
-        self._ingestion = Ingestion(self._ids.next, flashbulb_threshold)
+        self._ingestion = Ingestion(flashbulb_threshold)
         self._auto_tags = auto_tags
         self.hyperfocus = Hyperfocus(self._now)
         # Closes at garbage collection and at exit, if nobody did before.

@@ -1,8 +1,10 @@
 """Widening: what the graph adds to the memories that the lists found (REC-1 step 9, section D.9).
 
 Each step gives activations of memories, none above 1 and each the strongest of its paths; they are
-added to what the lists gave, by the weight of the layer (AM-5). Steps see the seeds only, so their
-order does not matter (EXP-8). One that fails is left out and named in `degraded` (EXP-5).
+added to what the lists gave, by the weight of the layer (AM-5). What the query names comes first,
+as it has a say in which memories are the seeds; the steps then see the seeds only, so their order
+does not matter (EXP-8); the author match comes last, for it lifts what is there. A step that fails
+is left out and named in `degraded` (EXP-5).
 """
 
 from __future__ import annotations
@@ -223,6 +225,7 @@ def widen(context: RecallContext, reader: Reader) -> None:
     paths = context.paths if options.trace else None
     for steps in (LIFTS, STEPS, {"author": author}):
         slots, scores = context.found
+        first_path = len(context.paths)
         n = min(_SEEDS, int(np.count_nonzero(scores > 0)))
         strengths = scores[:n].astype(np.float64) / (float(scores[0]) if n else 1.0)
         if n and not best:
@@ -243,24 +246,32 @@ def widen(context: RecallContext, reader: Reader) -> None:
             for slot, activation in reached.values.items():
                 total[slot] = total.get(slot, 0.0) + weight * activation * (best or 1.0)
         if total:
-            _accumulate(context, total)
+            _accumulate(context, total, first_path)
 
 
-def _accumulate(context: RecallContext, total: dict[int, float]) -> None:
+def _accumulate(context: RecallContext, total: dict[int, float], first_path: int) -> None:
     slots, scores = context.found
     extra = np.fromiter(total, np.int64, len(total))
     gains = np.fromiter(total.values(), np.float64, len(total))
     if context.allow is not None:
         kept = np.isin(extra, context.allow)
         extra, gains = extra[kept], gains[kept]
-    if context.exact:  # nothing passes the exact hits of an identifier (AM-13)
-        hits = context.lists["keyword"].slots
-        lowest = float(scores[np.isin(slots, hits)].min())
-        above = {int(slot): float(score) for slot, score in zip(slots, scores, strict=True)}
-        room = np.asarray([0.999 * lowest - above.get(int(slot), 0.0) for slot in extra])
-        gains = np.where(np.isin(extra, hits), 0.0, np.minimum(gains, np.maximum(room, 0.0)))
     known, places = np.unique(np.concatenate([slots, extra]), return_inverse=True)
     sums = np.zeros(len(known))
     np.add.at(sums, places, np.concatenate([scores.astype(np.float64), gains]))
+    if context.exact:  # nothing passes the exact hits of an identifier (AM-13)
+        before = np.zeros(len(known))
+        before[places[: len(slots)]] = scores
+        exact = np.isin(known, context.lists["keyword"].slots)
+        below = 0.999 * before[exact].min()
+        least = np.where(exact, before, np.minimum(sums, np.maximum(before, below)))
+        shares = (least - before) / np.maximum(sums - before, 1e-30)
+        kept_of = dict(zip(known.tolist(), shares.tolist(), strict=True))
+        context.paths[first_path:] = [
+            path._replace(gain=path.gain * kept_of[path.slot])
+            for path in context.paths[first_path:]
+            if path.slot in kept_of
+        ]
+        sums = least
     order = np.lexsort((known, -sums))
     context.found = Candidates(known[order], sums[order].astype(np.float32))

@@ -1,4 +1,4 @@
-"""What an open handle makes of memories before they are stored (IMP-1, IMP-2, HEB-6, AM-16).
+"""What an open handle makes of memories before they are stored (IMP-1, IMP-2, AM-16).
 
 It belongs to one handle and is gone with it. Everything it decides is written into the rows, so
 that a replay decides nothing.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,8 +25,6 @@ __all__ = ["Importance", "Ingestion"]
 
 #: How many of the last vectors a new one is compared with: the working memory.
 WORKING_MEMORY: Final = 256
-#: An implicit session ends after so many milliseconds without ingestion (HEB-6).
-SESSION_GAP: Final = 30 * 60 * 1000
 #: A memory with nothing to compare with counts as half new.
 HALF_NEW: Final = 0.5
 _MOST_TAGS: Final = 5
@@ -58,23 +56,11 @@ class Importance(NamedTuple):
 class Ingestion:
     """See the top of this file. Any thread may use it."""
 
-    def __init__(self, make_id: Callable[[int], str], flashbulb_threshold: float = 3.0) -> None:
+    def __init__(self, flashbulb_threshold: float = 3.0) -> None:
         self.flashbulb_threshold = flashbulb_threshold
-        self._make_id = make_id
         self._lock = threading.Lock()
         self._recent: npt.NDArray[np.float32] | None = None  # unit vectors, the newest last
         self._surprise = Surprise()
-        self._session = ""
-        self._last_ingestion: int | None = None
-
-    def implicit_session(self, now: int) -> str:
-        """The session of what is stored now without one; no other handle ever has its name."""
-        with self._lock:
-            last = self._last_ingestion
-            if last is None or now - last >= SESSION_GAP:
-                self._session = self._make_id(now)
-            self._last_ingestion = now if last is None else max(now, last)
-            return self._session
 
     def weigh(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with importance and surprise by what was stored before each of them."""
