@@ -175,7 +175,7 @@ def test_made_ids_sort_by_time_between_makers() -> None:
 
 
 #: Columns after the texts.
-TRAITS = ("[]", 5.0, 0.5, -3, 6, 1)
+TRAITS = ("[]", 5.0, 0.5, -3, 6, 1, "", 2, 1.5, 3, 4, None)
 
 
 @given(st.lists(st.text(max_size=3), min_size=9, max_size=9), st.integers(0, 8))
@@ -191,7 +191,8 @@ def test_checksum_of_a_row_tells_columns_apart(texts: list[str], cut: int) -> No
     crc_of_row = memory_crc(*row)
     assert crc_of_row != memory_crc(*row[:3], "", *row[4:])
     for place in range(13, len(row)):
-        other = row[place] + ("x" if isinstance(row[place], str) else 1)
+        old = row[place]
+        other = "" if old is None else old + ("x" if isinstance(old, str) else 1)
         assert crc_of_row != memory_crc(*row[:place], other, *row[place + 1 :])
 
 
@@ -203,7 +204,7 @@ def test_the_file_is_marked_as_ours(tmp_path: Path) -> None:
     header = (tmp_path / "journal.db").read_bytes()[:100]
     assert header.startswith(b"SQLite format 3\0")
     assert header[18:20] == b"\2\2"  # WAL
-    assert header[60:64] == (2).to_bytes(4, "big")
+    assert header[60:64] == (3).to_bytes(4, "big")
     assert header[68:72] == b"SPEC"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.db", "lock"]
 
@@ -345,7 +346,7 @@ def _pragma(pragma: str) -> Callable[[Path], None]:
         (_text, CorruptionError, "not a journal of spector"),
         (_other_database, CorruptionError, "application id 0x00000000 at offset 68"),
         (_pragma("application_id = 7"), CorruptionError, "application id 0x00000007 at offset 68"),
-        (_pragma("user_version = 3"), VersionError, "version 3; this spector knows .* up to 2"),
+        (_pragma("user_version = 4"), VersionError, "version 4; this spector knows .* up to 3"),
         (_pragma("user_version = 1"), VersionError, "version 1, which no release of spector wrote"),
         (_pragma("user_version = 0"), CorruptionError, "impossible format version 0"),
     ],
@@ -402,7 +403,8 @@ DAMAGE = {
     "row back": (
         "INSERT INTO memories SELECT 4, 'd', text, context, type, source, session, author,"
         " timestamp, created, updated, tags, metadata, about, importance, surprise, valence,"
-        " arousal, flags, crc FROM memories WHERE id = 'b'",
+        " arousal, flags, entities, recalls, strength, passive, last_passive, suppressed, crc"
+        " FROM memories WHERE id = 'b'",
         "slot 4",
     ),
     "event": ("UPDATE events SET slot = 2 WHERE seq = 3", "event 3"),

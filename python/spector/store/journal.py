@@ -68,7 +68,7 @@ from .values import Draft, Vector, show
 FILE_NAME: Final = "journal.db"
 LOCK_NAME: Final = "lock"
 APPLICATION_ID: Final = 0x53504543  # "SPEC"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 MAX_SLOT: Final = 2**32 - 2
 TABLES: Final = ("memories", "vectors", "events", "meta")
 
@@ -87,7 +87,9 @@ CREATE TABLE memories(
   timestamp INTEGER NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL,
   tags TEXT NOT NULL, metadata TEXT NOT NULL, about TEXT NOT NULL, importance REAL NOT NULL,
   surprise REAL NOT NULL, valence INTEGER NOT NULL, arousal INTEGER NOT NULL,
-  flags INTEGER NOT NULL, crc INTEGER NOT NULL
+  flags INTEGER NOT NULL, entities TEXT NOT NULL, recalls INTEGER NOT NULL,
+  strength REAL NOT NULL, passive INTEGER NOT NULL, last_passive INTEGER NOT NULL,
+  suppressed TEXT, crc INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE vectors(
   slot INTEGER NOT NULL, kind TEXT NOT NULL, model TEXT NOT NULL, content INTEGER NOT NULL,
@@ -138,6 +140,20 @@ class FileIdentity(NamedTuple):
 
     device: int
     inode: int
+
+
+class Known(NamedTuple):
+    """What an update needs of a memory that is stored; the last five stay as they are."""
+
+    slot: int
+    created: int
+    crc: int
+    tags: str
+    recalls: int = 0
+    strength: float = 1.0
+    passive: int = 0
+    last_passive: int = 0
+    suppressed: str | None = None
 
 
 class Total(NamedTuple):
@@ -593,14 +609,15 @@ class Transaction(Reader):
         crc_delta = 0
         for name, draft in staged.items():
             old = known.get(name)
+            new = old is None
             if old is None:
-                slot, created = next_slot, now
+                old = Known(next_slot, now, 0, "[]")
                 next_slot += 1
             else:
-                slot, created, old_crc, old_tags_json = old
-                replaced.append(slot)
-                crc_delta -= old_crc
-                old_tags.extend((tag, slot) for tag in json.loads(old_tags_json))
+                replaced.append(old.slot)
+                crc_delta -= old.crc
+                old_tags.extend((tag, old.slot) for tag in json.loads(old.tags))
+            slot = old.slot
             fields = (
                 name,
                 draft.text,
@@ -610,7 +627,7 @@ class Transaction(Reader):
                 draft.session,
                 draft.author,
                 draft.timestamp,
-                created,
+                old.created,
                 now,
                 draft.tags_json,
                 draft.metadata_json,
@@ -620,11 +637,17 @@ class Transaction(Reader):
                 draft.valence,
                 draft.arousal,
                 draft.flags,
+                draft.entities_json,
+                old.recalls,
+                old.strength,
+                old.passive,
+                old.last_passive,
+                old.suppressed,
             )
             crc = memory_crc(slot, *fields)
             crc_delta += crc
             row: MemoryRow = (slot, *fields, crc)
-            if old is None:
+            if new:
                 inserts.append(row)
             else:
                 updates.append((*fields, crc, slot))
@@ -692,8 +715,8 @@ class Transaction(Reader):
 
     def _name(
         self, drafts: Sequence[Draft], now: int, ids: IdMaker
-    ) -> tuple[list[str], dict[str, tuple[int, int, int, str]]]:
-        """Ids for all drafts, and slot, created, crc and tags of those that are stored."""
+    ) -> tuple[list[str], dict[str, Known]]:
+        """Ids for all drafts, and of those that are stored what `_known` gives."""
         names = [ids.next(now) if draft.id is None else draft.id for draft in drafts]
         known = self._known(list(dict.fromkeys(names)))
         taken = {draft.id for draft in drafts}
@@ -704,14 +727,16 @@ class Transaction(Reader):
                 known.update(self._known([names[position]]))
         return names, known
 
-    def _known(self, names: Sequence[str]) -> dict[str, tuple[int, int, int, str]]:
-        known: dict[str, tuple[int, int, int, str]] = {}
+    def _known(self, names: Sequence[str]) -> dict[str, Known]:
+        """Slot, created, crc, tags and what was learned of the memories with these ids."""
+        known: dict[str, Known] = {}
         for chunk in _chunks(names):
             for name, *rest in self._connection.execute(
-                f"SELECT id, slot, created, crc, tags FROM memories WHERE id IN ({_marks(chunk)})",
+                "SELECT id, slot, created, crc, tags, recalls, strength, passive, last_passive,"
+                f" suppressed FROM memories WHERE id IN ({_marks(chunk)})",
                 chunk,
             ):
-                known[name] = (rest[0], rest[1], rest[2], rest[3])
+                known[name] = Known(*rest)
         return known
 
     def forget(self, memory_id: str, now: int) -> None:
@@ -865,10 +890,10 @@ class Journal:
                 f"{path} has format version {version}; this spector knows versions up to"
                 f" {SCHEMA_VERSION}. Install a newer spector; the file is untouched"
             )
-        if version == 1:
+        if version in (1, 2):
             raise VersionError(
-                f"{path} has format version 1, which no release of spector wrote; remember its"
-                " texts again in a new space. The file is untouched"
+                f"{path} has format version {version}, which no release of spector wrote; remember"
+                " its texts again in a new space. The file is untouched"
             )
         if version < 1:
             raise CorruptionError(

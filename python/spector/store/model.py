@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,12 @@ MEMORY_COLUMNS: Final = (
     "valence",
     "arousal",
     "flags",
+    "entities",
+    "recalls",
+    "strength",
+    "passive",
+    "last_passive",
+    "suppressed",
     "crc",
 )
 
@@ -57,12 +64,22 @@ MemoryRow = tuple[
     int,
     int,
     int,
+    str,
+    int,
+    float,
+    int,
+    int,
+    "str | None",
     int,
 ]
 
 # Bits of the column `flags`.
 PINNED: Final = 1
 UNRESOLVED: Final = 2
+REMINDER: Final = 4  # due at its timestamp, and not yet delivered (IMP-4)
+EXTRACT: Final = 8  # its entities are still to be extracted (EXT-7)
+CONSOLIDATED: Final = 16  # a summary stands for it (RFL-2)
+CONTRADICTED: Final = 32
 
 
 class VectorRow(NamedTuple):
@@ -85,12 +102,18 @@ class EventType(enum.IntEnum):
     REMEMBER = 1
     FORGET = 2
     ENCODE = 3  # a model's vectors came later than the memory
+    REINFORCE = 4  # an outcome was reported (PAD-7)
+    RECALL = 5  # memories were returned by a recall that counts (AM-15); its slot is 0
+    STATE = 6  # it was suppressed, pinned, resolved, reminded of, or the opposite
+    ENTITY = 7  # its entities were extracted later than it was stored (EXT-7)
+    REFLECT = 8  # a step of a reflection changed the graph or this memory (RFL); slot 0: the graph
 
 
 class Event(NamedTuple):
     """One change of a space. Holds ids and numbers, never text (AM-17).
 
-    `payload` of a REMEMBER: the memory's session as `session_payload` gives it.
+    `payload` of a REMEMBER: the memory's session as `session_payload` gives it. What the others
+    hold is said where they are applied, in `learning.py`.
     """
 
     seq: int
@@ -99,6 +122,31 @@ class Event(NamedTuple):
     slot: int
     payload: str | None
     crc: int
+
+
+class Entity(NamedTuple):
+    """Somebody or something that a memory mentions.
+
+    Attributes
+    ----------
+    name : str
+    type : str
+        One of TYP-1, or any other name.
+    role : str or None
+        What it is in what happened, of HYP-4 or any other name; None: as its type says.
+    """
+
+    name: str
+    type: str = "OTHER"
+    role: str | None = None
+
+
+class Relation(NamedTuple):
+    """How two entities of a memory are related: ``Relation("Ann", "MANAGES", "Project X")``."""
+
+    source: str
+    type: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +185,18 @@ class Memory:
         In [0, 255].
     pinned, unresolved : bool
         Whether it is kept from fading, and whether it waits for something (SCO-12).
+    entities : tuple of Entity
+        What it mentions, as given or extracted (EXT-2).
+    relations : tuple of Relation
+        How these are related.
+    recall_count : int
+        How often an outcome was reported for it (PAD-7).
+    storage_strength : float
+        In [0.01, 5]; grows when what had nearly faded is reinforced (SCO-13).
+    passive_recalls : int
+        How often recalls returned it, once in five minutes at most (SCO-10).
+    suppressed : str or None
+        Why it is kept out of recalls, None if it is not (SUP-1).
     """
 
     id: str
@@ -158,6 +218,12 @@ class Memory:
     arousal: int = 0
     pinned: bool = False
     unresolved: bool = False
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    recall_count: int = 0
+    storage_strength: float = 1.0
+    passive_recalls: int = 0
+    suppressed: str | None = None
 
 
 def memory_crc(
@@ -180,17 +246,25 @@ def memory_crc(
     valence: int,
     arousal: int,
     flags: int,
+    entities: str,
+    recalls: int,
+    strength: float,
+    passive: int,
+    last_passive: int,
+    suppressed: str | None,
 ) -> int:
     """CRC32C of a row: all numbers and lengths first (-1 for NULL), then the texts."""
     return crc32c(
         (
             f"{slot},{timestamp},{created},{updated},{importance!r},{surprise!r},{valence},"
-            f"{arousal},{flags},{len(id)},{len(text)},"
+            f"{arousal},{flags},{recalls},{strength!r},{passive},{last_passive},"
+            f"{len(id)},{len(text)},"
             f"{-1 if context is None else len(context)},{len(type)},{len(source)},"
             f"{-1 if session is None else len(session)},{-1 if author is None else len(author)},"
-            f"{len(tags)},{len(metadata)},{len(about)};"
+            f"{len(tags)},{len(metadata)},{len(about)},{len(entities)},"
+            f"{-1 if suppressed is None else len(suppressed)};"
             f"{id}{text}{context or ''}{type}{source}{session or ''}{author or ''}{tags}{metadata}"
-            f"{about}"
+            f"{about}{entities}{suppressed or ''}"
         ).encode()
     )
 
@@ -245,8 +319,28 @@ def _tags(encoded: str) -> tuple[str, ...]:
     return tuple(json.loads(encoded)) if encoded != "[]" else ()
 
 
+def entities_of(row: MemoryRow) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+    """The entities and relations of a verified row."""
+    if not row[19]:
+        return (), ()
+    stored = json.loads(row[19])
+    return (
+        tuple(Entity(*one) for one in stored["entities"]),
+        tuple(Relation(*one) for one in stored["relations"]),
+    )
+
+
+def encode_entities(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
+    """What `entities_of` reads; empty where there is nothing."""
+    stored = {"entities": list(entities), "relations": list(relations)}
+    if not stored["entities"] and not stored["relations"]:
+        return ""
+    return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+
+
 def to_memory(row: MemoryRow) -> Memory:
     """The public form of a row."""
+    entities, relations = entities_of(row)
     return Memory(
         id=row[1],
         text=row[2],
@@ -267,4 +361,10 @@ def to_memory(row: MemoryRow) -> Memory:
         arousal=row[17],
         pinned=bool(row[18] & PINNED),
         unresolved=bool(row[18] & UNRESOLVED),
+        entities=entities,
+        relations=relations,
+        recall_count=row[20],
+        storage_strength=row[21],
+        passive_recalls=row[22],
+        suppressed=row[24],
     )

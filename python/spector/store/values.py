@@ -96,6 +96,7 @@ class Draft(NamedTuple):
     given: npt.NDArray[np.float32] | None
     importance: float
     surprise: float = 0.0
+    entities_json: str = ""
     vectors: tuple[Vector, ...] = ()
     hints: tuple[float | None, float | None, float | None] | None = None
 
