@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spector import lexical
     from spector._core import simd_level
+    from spector.bandit import ProfileAdaptor
     from spector.errors import (
         CapacityError,
         ClosedError,
@@ -44,6 +45,7 @@ __all__ = [
     "Hit",
     "LockedError",
     "Memory",
+    "ProfileAdaptor",
     "RecallOptions",
     "Results",
     "SpectorError",
@@ -63,6 +65,7 @@ __all__ = [
 # say in one line why the extension does not load.
 _LAZY = {
     "simd_level": "spector._core",
+    "ProfileAdaptor": "spector.bandit",
     "CapacityError": "spector.errors",
     "ClosedError": "spector.errors",
     "ConfigurationError": "spector.errors",
