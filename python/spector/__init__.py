@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spector.recall.fusion import rrf
     from spector.recall.options import RecallOptions
     from spector.recall.results import Hit, Results
-    from spector.store import SpectorWarning
+    from spector.store import Entity, Relation, SpectorWarning
 
 __version__ = "0.1.0"
 
@@ -41,12 +41,14 @@ __all__ = [
     "ConfigurationError",
     "CorruptionError",
     "DuplicateMemoryError",
+    "Entity",
     "Explanation",
     "Hit",
     "LockedError",
     "Memory",
     "ProfileAdaptor",
     "RecallOptions",
+    "Relation",
     "Results",
     "SpectorError",
     "SpectorMemory",
@@ -76,6 +78,8 @@ _LAZY = {
     "StorageError": "spector.errors",
     "UnknownMemoryError": "spector.errors",
     "VersionError": "spector.errors",
+    "Entity": "spector.store",
+    "Relation": "spector.store",
     "SpectorWarning": "spector.store",
     "Explanation": "spector.memory",
     "Memory": "spector.memory",

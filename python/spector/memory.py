@@ -64,6 +64,8 @@ _DEFAULTS: Final = Settings(k1=1.2, b=0.75, analyzer="code", language="english")
 _AUTO_TAGS: Final = 2000
 
 Time = int | date | str
+EntityLike = str | Sequence[str | None] | Mapping[str, Any]
+RelationLike = Sequence[str] | Mapping[str, Any]
 
 
 def _system_clock() -> int:
@@ -341,6 +343,8 @@ class SpectorMemory:
         timestamp: Time | None = None,
         metadata: Mapping[str, Any] | None = None,
         about: str | Iterable[str] = (),
+        entities: str | Iterable[EntityLike] = (),
+        relations: Iterable[RelationLike] = (),
         vector: ArrayLike | None = None,
         importance: float | None = None,
         interest: float | None = None,
@@ -380,6 +384,13 @@ class SpectorMemory:
             Whatever JSON can hold; kept, not searched.
         about : str or iterable of str
             Names of what it is about: its title or subject (AM-10).
+        entities : str or iterable of str, tuple or mapping
+            Who and what it mentions: a name, (name, type), (name, type, role) or a mapping with
+            these keys, which may have "relations" as well, of (type, target). Types and roles are
+            any words; the known ones are those of TYP-1 and HYP-4. The first 10 count (EXT-2).
+        relations : iterable of tuple or mapping
+            How these are related: (source, type, target) or a mapping with these keys. The first 20
+            count.
         vector : array of float, optional
             Its dense vector, instead of that of the embedding provider.
         importance : float, optional
@@ -422,6 +433,8 @@ class SpectorMemory:
             "timestamp": timestamp,
             "metadata": metadata,
             "about": about,
+            "entities": entities,
+            "relations": relations,
             "vector": vector,
             "importance": importance,
             "interest": interest,

@@ -3,17 +3,19 @@
 from .check import Report, check
 from .filters import Filter
 from .journal import FILE_NAME, Journal, SpectorWarning
-from .model import Event, EventType, Memory
+from .model import Entity, Event, EventType, Memory, Relation
 from .replica import Settings
 from .space import Space
 
 __all__ = [
     "FILE_NAME",
+    "Entity",
     "Event",
     "EventType",
     "Filter",
     "Journal",
     "Memory",
+    "Relation",
     "Report",
     "Settings",
     "Space",

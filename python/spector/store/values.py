@@ -16,21 +16,29 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spector import arguments
 from spector.arguments import fold
+from spector.graph.type_registry import TypeRegistry
 from spector.records.cognition import importance
 
-from .model import PINNED, UNRESOLVED
+from .model import PINNED, UNRESOLVED, Entity, Relation, encode_entities
 
 MEMORY_TYPES: Final = ("working", "episodic", "semantic", "procedural")
 TAG_MATCHES: Final = ("all", "any")
 CONFLICTS: Final = ("update", "ignore", "error")
+MAX_ENTITIES: Final = 10  # of one memory; the first ones count (EXT-2)
+MAX_RELATIONS: Final = 20
 
+_REGISTRIES: Final = {  # of built-in names: they only say how a name is written
+    "entities": TypeRegistry.entities(),
+    "relations": TypeRegistry.relations(),
+    "roles": TypeRegistry.roles(),
+}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 # Years 1 to 9999: what datetime can show again.
@@ -349,6 +357,8 @@ DRAFT_KEYS: Final = (
     "timestamp",
     "metadata",
     "about",
+    "entities",
+    "relations",
     "vector",
     "importance",
     "interest",
@@ -388,6 +398,127 @@ def check_names(name: str, value: object) -> str:
     if "" in names:
         raise ValueError(f"each of {name} must hold more than blanks, got {show(value)}")
     return encode_json(list(names))
+
+
+_ENTITY_KEYS: Final = ("name", "type", "role", "relations")
+_RELATION_KEYS: Final = ("source", "type", "target")
+_ENTITY_FORM: Final = "a str, a mapping with 'name', or a tuple (name, type) or (name, type, role)"
+_RELATION_FORM: Final = (
+    "a tuple (source, type, target) or a mapping with 'source', 'type' and 'target'"
+)
+
+
+@lru_cache(maxsize=4096)
+def _type_name(kind: Literal["entities", "relations", "roles"], name: str) -> str:
+    return _REGISTRIES[kind].normalize(name)
+
+
+def type_name(name: str, kind: Literal["entities", "relations", "roles"], value: object) -> str:
+    """A type or role as it is stored: upper case, blanks and ``-`` to ``_`` (TYP-3)."""
+    if value is None:
+        value = ""
+    if not isinstance(value, str):
+        raise _type_error(name, value, "a str")
+    return _type_name(kind, clean(value))
+
+
+def check_entity_name(name: str, value: object) -> str:
+    """The name of an entity, trimmed."""
+    label = check_label(name, value).strip()
+    if not fold(label):
+        raise ValueError(f"{name} must hold more than blanks, got {show(value)}")
+    return label
+
+
+def check_entities(entities: object, relations: object) -> str:
+    """What `encode_entities` makes of entities and relations as `remember` takes them.
+
+    The first `MAX_ENTITIES` and `MAX_RELATIONS` count (EXT-2). Names that differ only in case or
+    white space are one entity, of which the first is kept; the ends of relations are entities too,
+    of the type OTHER if nothing else is said (EXT-5).
+    """
+    if _is_nothing(entities) and _is_nothing(relations):
+        return ""
+    found: dict[str, Entity] = {}
+    facts: list[Relation] = []
+    for item in _each("entities", entities, str, _ENTITY_FORM):
+        entity, own = _entity(item)
+        if len(found) == MAX_ENTITIES and fold(entity.name) not in found:
+            break
+        found.setdefault(fold(entity.name), entity)
+        facts += own
+    facts += [
+        _relation("each of relations", item)
+        for item in _each("relations", relations, (), f"a list or tuple of {_RELATION_FORM}")
+    ]
+    kept = list(dict.fromkeys(facts))[:MAX_RELATIONS]
+    for fact in kept:
+        for end in (fact.source, fact.target):
+            found.setdefault(fold(end), Entity(end))
+    return clean(encode_entities(found.values(), kept))
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, (tuple, list)) and not value)
+
+
+def _each(name: str, value: object, single: type | tuple[()], allowed: str) -> Iterable[object]:
+    """The items of an argument of which a single one may stand for itself."""
+    if value is None:
+        return ()
+    if isinstance(value, single):
+        return (value,)
+    if isinstance(value, (str, bytes, Mapping, Set)) or not isinstance(value, Iterable):
+        what = f"a list or tuple, each {allowed}" if single else allowed
+        raise _type_error(name, value, what)
+    return value
+
+
+def _entity(item: object) -> tuple[Entity, list[Relation]]:
+    """One entity, and the relations that its mapping says it has."""
+    where = "each of entities"
+    role: object = None
+    kind: object = None
+    own: object = None
+    if isinstance(item, str):
+        name: object = item
+    elif isinstance(item, Mapping):
+        check_keys(where, item, _ENTITY_KEYS)
+        if "name" not in item:
+            raise TypeError(f"{where} that is a mapping needs 'name', got {show(item)}")
+        name, kind, role, own = (item.get(key) for key in _ENTITY_KEYS)
+    elif isinstance(item, (tuple, list)) and 1 <= len(item) <= 3:
+        name, kind, role = (*item, None, None)[:3]
+    else:
+        raise _type_error(where, item, _ENTITY_FORM)
+    label = check_entity_name(f"the name of {where}", name)
+    entity = Entity(
+        label,
+        type_name(f"the type of {where}", "entities", kind),
+        None if role is None else type_name(f"the role of {where}", "roles", role),
+    )
+    facts = []
+    for each in _each(f"the relations of {where}", own, (), "a list of (type, target)"):
+        if isinstance(each, Mapping):
+            check_keys("a relation of an entity", each, ("type", "target"))
+            each = (each.get("type"), each.get("target"))
+        if not isinstance(each, (tuple, list)) or len(each) != 2:
+            raise _type_error("a relation of an entity", each, "(type, target)")
+        facts.append(_relation("a relation of an entity", (label, *each)))
+    return entity, facts
+
+
+def _relation(where: str, item: object) -> Relation:
+    if isinstance(item, Mapping):
+        check_keys(where, item, _RELATION_KEYS)
+        item = tuple(item.get(key) for key in _RELATION_KEYS)
+    if not isinstance(item, (tuple, list)) or len(item) != 3:
+        raise _type_error(where, item, _RELATION_FORM)
+    source = check_entity_name(f"the source of {where}", item[0])
+    target = check_entity_name(f"the target of {where}", item[2])
+    if fold(source) == fold(target):
+        raise ValueError(f"{where} must join two different entities, got {show(tuple(item))}")
+    return Relation(source, type_name(f"the type of {where}", "relations", item[1]), target)
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -471,4 +602,5 @@ def check_draft(item: Mapping[str, Any], now: int) -> Draft:
         given=None if vector is None else check_vector("vector", vector),
         importance=_PLAIN_IMPORTANCE if plain else _importance(item),
         hints=_NO_HINTS if plain else _hints(item),
+        entities_json="" if plain else check_entities(get("entities"), get("relations")),
     )
