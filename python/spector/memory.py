@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import warnings
@@ -9,8 +10,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NoReturn, SupportsIndex
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from spector import arguments
 from spector._core import simd_level
+from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
 from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
@@ -66,6 +69,8 @@ _AUTO_TAGS: Final = 2000
 Time = int | date | str
 EntityLike = str | Sequence[str | None] | Mapping[str, Any]
 RelationLike = Sequence[str] | Mapping[str, Any]
+Config = str | os.PathLike[str] | Mapping[str, Any] | bool | Configuration | None
+_P = ParamSpec("_P")
 
 
 def _system_clock() -> int:
@@ -128,6 +133,28 @@ class Status:
         return asdict(self)
 
 
+def _configured(
+    make: Callable[Concatenate[type[SpectorMemory], _P], SpectorMemory],
+) -> Callable[Concatenate[type[SpectorMemory], _P], SpectorMemory]:
+    """Give `open` and `ephemeral` the options that were configured and not passed."""
+
+    @functools.wraps(make)
+    def made(cls: type[SpectorMemory], /, *args: _P.args, **keywords: _P.kwargs) -> SpectorMemory:
+        config = keywords.get("config")
+        if config is None and not in_environment():
+            return make(cls, *args, **keywords)
+        where = args[0] if args else keywords.get("path")
+        folder = Path(where) if isinstance(where, (str, os.PathLike)) else None
+        chosen = load(config, folder=folder)
+        defaults = RecallOptions.from_mapping(chosen.recall)
+        keywords.update({**chosen.open, **keywords})
+        memory = make(cls, *args, **keywords)
+        memory._recall_defaults = defaults
+        return memory
+
+    return made
+
+
 class SpectorMemory:
     """A memory: one space on disk, or one that lives as long as the object.
 
@@ -168,11 +195,13 @@ class SpectorMemory:
         self._ids = IdMaker(random.Random(seed))
         self._ingestion = Ingestion(flashbulb_threshold)
         self._auto_tags = auto_tags
+        self._recall_defaults = RecallOptions()
         self.hyperfocus = Hyperfocus(self._now)
         # Closes at garbage collection and at exit, if nobody did before.
         self._finalizer = weakref.finalize(self, space.close)
 
     @classmethod
+    @_configured
     def open(
         cls,
         path: str | os.PathLike[str],
@@ -193,6 +222,7 @@ class SpectorMemory:
         busy_timeout: float = 5.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
+        config: Config = None,
     ) -> SpectorMemory:
         """Open the space in a folder; folder and space are made when absent.
 
@@ -235,6 +265,10 @@ class SpectorMemory:
             Gives the time in milliseconds since 1970 UTC.
         seed : int, optional
             Of the random part of ids.
+        config : path, mapping, True, optional
+            Values for the other options, and defaults of recalls (`spector.configuration`): a file
+            or a folder that has one, the values, or True for the file in the folder of the space
+            if there is one. Environment variables come before it, arguments before both.
 
         Returns
         -------
@@ -285,13 +319,14 @@ class SpectorMemory:
                 with journal.transaction() as transaction:
                     transaction.set_meta({"fingerprint": fingerprint})
             for log in journal.newly_set_aside:
-                warnings.warn(set_aside_notice(log), SpectorWarning, stacklevel=2)
+                warnings.warn(set_aside_notice(log), SpectorWarning, stacklevel=3)
         except BaseException:
             journal.close()
             raise
         return cls(space, clock, seed, chosen, *extras)
 
     @classmethod
+    @_configured
     def ephemeral(
         cls,
         *,
@@ -310,6 +345,7 @@ class SpectorMemory:
         flashbulb_threshold: float = 3.0,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
+        config: Config = None,
     ) -> SpectorMemory:
         """Make a memory that touches no file and is gone when it is closed.
 
@@ -777,7 +813,7 @@ class SpectorMemory:
             "graph_weights": graph_weights,
             "trace": trace,
         }
-        chosen = resolve(options, explicit)
+        chosen = resolve(options, explicit, self._recall_defaults)
         focus = self.hyperfocus.current()
         hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now(), focus)
         return Results(hits, _shown(query), time.perf_counter() - start, degraded)
@@ -809,7 +845,8 @@ class SpectorMemory:
         asked = list(queries)
         checked = [_check_query(query, None) for query in asked]
         names = [each.name for each in fields(RecallOptions) if each.init]
-        chosen = resolve(options, check_keys("recall_many", keywords, names))
+        given = check_keys("recall_many", keywords, names)
+        chosen = resolve(options, given, self._recall_defaults)
         focus = self.hyperfocus.current()
         found = recall_many(self._space, self._models, checked, chosen, self._now(), focus)
         seconds = (time.perf_counter() - start) / max(1, len(asked))

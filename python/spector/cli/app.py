@@ -137,7 +137,7 @@ def _open(path: Path, create: bool = False) -> SpectorMemory:
 
     if not create:
         _must_exist(path)
-    return SpectorMemory.open(path)
+    return SpectorMemory.open(path, config=True)
 
 
 def _must_exist(path: Path) -> None:
@@ -405,7 +405,9 @@ def remember(
 @app.command()
 def recall(
     query: Query,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many at most.")] = 10,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, metavar="N", help="How many at most; 10 if not set.")
+    ] = None,
     tag: Tags = None,
     tag_match: Annotated[
         TagMatch, typer.Option("--tag-match", help="Whether all tags must be there or any.")
@@ -427,18 +429,20 @@ def recall(
     from spector import RecallOptions
     from spector.cli.hits import hit_as_dict, snippets
 
-    options = RecallOptions(
-        k=k,
-        tags=tag or (),
-        tag_match=tag_match.value,
-        type=type,
-        author=author,
-        since=since,
-        until=until,
-    )
+    given: dict[str, Any] = {
+        "k": k,
+        "tags": tag,
+        "type": type,
+        "author": author,
+        "since": since,
+        "until": until,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    given["tag_match"] = tag_match.value
+    RecallOptions.from_mapping(given)  # before a space is opened for it
     asked = _text(query)
     with _open(path) as memory:
-        hits = memory.recall(asked, options=options)
+        hits = memory.recall(asked, options=given)
         took = hits.seconds * 1000
         if json:
             found = [hit_as_dict(hit) for hit in hits]
@@ -636,6 +640,50 @@ def analyze(
     ]
     if rows:
         print_table(("word", "tokens"), rows)
+
+
+_config = typer.Typer(no_args_is_help=True, help="Options from spector.yml and the environment.")
+app.add_typer(_config, name="config")
+
+
+@_config.command("show")
+def show_config(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Show every option, its value and where it came from.
+
+    An environment variable comes before the file in the folder of the space (spector.yml,
+    spector.yaml or spector.toml), and that before the default.
+
+    \b
+    spector config show
+    SPECTOR_MEMORY_RECALL_K=5 spector config show
+    """
+    from spector.configuration import load
+
+    settings = load(True, folder=path).settings
+    if json:
+        print_json(
+            [
+                {
+                    "key": one.option.key,
+                    "value": one.value,
+                    "from": one.where,
+                    "default": one.option.default,
+                    "allowed": one.option.allowed(),
+                    "variable": one.option.variable,
+                    "help": one.option.help,
+                }
+                for one in settings
+            ]
+        )
+        return
+    rows = [(one.option.key, _as_written(one.value), one.where) for one in settings]
+    print_table(("key", "value", "from"), rows)
+
+
+def _as_written(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 _models = typer.Typer(no_args_is_help=True, help="Weights of the built-in models.")

@@ -207,14 +207,15 @@ def _check_weights(weights: object) -> tuple[tuple[str, float], ...]:
     return tuple((GRAPH_WEIGHTS | checked).items())
 
 
-def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
+def resolve(options: object, explicit: Mapping[str, Any], defaults: RecallOptions) -> RecallOptions:
     """The options with the keywords that were given put over them."""
     if options is None:
-        base = _DEFAULT
+        base = defaults
     elif isinstance(options, RecallOptions):
         base = options
     elif isinstance(options, Mapping):
-        base = RecallOptions.from_mapping(options)
+        names = [each.name for each in fields(RecallOptions) if each.init]
+        base = replace(defaults, **check_keys("options", options, names))
     else:
         raise TypeError(
             f"options must be a RecallOptions or a mapping, got {type(options).__name__}"
@@ -222,6 +223,8 @@ def resolve(options: object, explicit: Mapping[str, Any]) -> RecallOptions:
     given = {name: value for name, value in explicit.items() if value is not UNSET}
     if not given:
         return base
+    if isinstance(given.get("graph_weights"), Mapping):
+        given["graph_weights"] = {**dict(base.graph_weights), **given["graph_weights"]}
     plain = tuple((name, value.__class__, value) for name, value in given.items())
     if all(kind in _PLAIN for _, kind, _ in plain):
         return _replaced(base, plain)  # the same options again and again
@@ -267,6 +270,3 @@ def make_filter(
             else arguments.real("min_importance", min_importance, 0, 10)
         ),
     )
-
-
-_DEFAULT = RecallOptions()
