@@ -26,12 +26,13 @@ from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.recall import recall, recall_many
 from spector.recall.results import Explanation, Hit, Results
-from spector.store import Journal, Memory, Settings, Space, SpectorWarning
+from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
-from spector.store.journal import Transaction, set_aside_notice
-from spector.store.model import MemoryRow
+from spector.store.journal import Transaction, set_aside_notice, translated
+from spector.store.model import MemoryRow, Stored
 from spector.store.replica import Shape
+from spector.store.upkeep import Compaction, back_up
 from spector.store.values import (
     CONFLICTS,
     UNSET,
@@ -702,20 +703,31 @@ class SpectorMemory:
         if wanted != stored:
             transaction.set_meta({"vectors": asdict(wanted)})
 
-    def forget(self, id: str) -> None:
+    def forget(self, id: str, *, erase: bool = False) -> None:
         """Forget a memory: no recall that starts later finds it.
 
-        Its bytes can stay in the journal file until the space they took is used again, so this
-        does not erase a secret from the disk.
+        Parameters
+        ----------
+        id : str
+        erase : bool
+            Also leave no byte of it in any file of the space (AM-20): the journal is written anew,
+            which takes time in proportion to its size. Without it the bytes can stay in the journal
+            until the space they took is used again. Backups and exports are yours to care for.
 
         Raises
         ------
         UnknownMemoryError
             No memory has this id.
+        LockedError
+            Another process was in the way for too long. If it was after the memory was forgotten,
+            the message says so, and `compact` erases what is left.
         """
         memory_id = check_id("id", id)
         now = self._now()
-        self._space.write(lambda transaction: transaction.forget(memory_id, now))
+        if check_flag("erase", erase):
+            self._space.erase(memory_id, now)
+        else:
+            self._space.write(lambda transaction: transaction.forget(memory_id, now))
 
     # Reading
 
@@ -946,6 +958,131 @@ class SpectorMemory:
             without_vectors=lacking,
             set_aside=tuple(map(str, journal.set_aside())),
         )
+
+    # Copies and upkeep
+
+    def backup(self, dest: str | os.PathLike[str]) -> Report:
+        """Copy the space into a new folder, while any process goes on writing.
+
+        The copy is one state of the space, of a moment during the call; it is checked in full
+        before it gets its name, and is a space like any other.
+
+        Parameters
+        ----------
+        dest : str or PathLike
+            A folder that does not exist, or is empty.
+
+        Returns
+        -------
+        Report
+            What was found in the copy: numbers of memories and events.
+
+        Raises
+        ------
+        StorageError
+            The folder is not empty, or the disk refused.
+        CorruptionError
+            The copy is not sound, as the space may be.
+        """
+        return back_up(self._space.journal, dest)
+
+    def export(self, dest: str | os.PathLike[str], *, vectors: bool = True) -> int:
+        """Write all memories with all that is stored of them as JSON lines.
+
+        What was learned between memories is not in it; a `backup` has all.
+
+        Parameters
+        ----------
+        dest : str or PathLike
+            The file; compressed if its name ends with ".gz". One that is there is replaced.
+        vectors : bool
+            With the vectors that models made.
+
+        Returns
+        -------
+        int
+            How many memories were written.
+        """
+        chosen = check_flag("vectors", vectors)
+        path = check_path(dest)
+        with self._space.journal.reader() as reader, translated(str(path)):
+            return transfer.write(path, transfer.lines(reader, self._space.settings, chosen))
+
+    def import_(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        on_conflict: str = "update",
+        batch_size: int = 1000,
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
+        """Store what `export` wrote, with times, counters and all.
+
+        Parameters
+        ----------
+        source : str or PathLike
+            The file.
+        on_conflict : {"update", "ignore", "error"}
+            What to do with an id that exists: replace the memory with all that is stored of it,
+            keep it, or raise.
+        batch_size : int
+            How many to store in one transaction.
+        progress : callable, optional
+            Called with the number of memories stored so far after each batch.
+
+        Returns
+        -------
+        int
+            How many memories were stored.
+
+        Raises
+        ------
+        CorruptionError, VersionError
+            The file is no export, or one of a newer release.
+        ValueError
+            A line is not what `export` writes; the batches before it stay stored.
+        ConfigurationError
+            Its vectors are of other models than those of this space.
+        """
+        check_choice("on_conflict", on_conflict, CONFLICTS)
+        size = check_count("batch_size", batch_size)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, got {show(progress)}")
+        path = check_path(source)
+        self._space.journal.check_usable()
+        with translated(str(path)), transfer.opened(path, "rb") as file:
+            header = transfer.Header.of(file.readline(), str(path))
+            stored = 0
+            for _, batch in transfer.batches(file, header.shape, str(path), size):
+                stored += self._space.write(self._restoring(batch, header.shape, on_conflict))
+                if progress is not None:
+                    progress(stored)
+        return stored
+
+    def _restoring(
+        self, batch: list[Stored], shape: Shape, on_conflict: str
+    ) -> Callable[[Transaction], int]:
+        def change(transaction: Transaction) -> int:
+            if any(item.vectors for item in batch):
+                transfer.take_shape(transaction, shape, self._models.shape)
+            return transaction.restore(batch, on_conflict)
+
+        return change
+
+    def compact(self) -> Compaction:
+        """Give back the space on disk and in memory that forgotten and replaced texts held.
+
+        The journal is written anew, which takes time in proportion to its size and as much free
+        space again; others can read meanwhile, and wait to write.
+
+        Raises
+        ------
+        LockedError
+            Another process wrote, or read an old state, for longer than ``busy_timeout``.
+        """
+        before = self._space.journal.size()
+        self._space.compact()
+        return Compaction(before, self._space.journal.size())
 
     def __len__(self) -> int:
         with self._space.journal.reader() as reader:

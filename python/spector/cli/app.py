@@ -281,7 +281,7 @@ def import_(
 
     What has no id gets its file, as seen from the folder that holds the space, and #number: a
     second import updates. A line that can not be used is reported and the rest goes on; the exit
-    code is then 1.
+    code is then 1. A file that `spector export` wrote is taken in with all that it says.
 
     \b
     spector import notes/ chat.jsonl
@@ -305,6 +305,12 @@ def import_(
     say = note
     if "" in paths:
         raise typer.BadParameter("must be the name of a file or folder, got ''")
+    exports = [Path(name) for name in paths if _is_export(name)]
+    if exports:
+        if len(exports) < len(paths):
+            raise typer.BadParameter("an export must be imported by itself, not with other files")
+        _import_exports(exports, path, json)
+        return
     source = Input(paths, home=path.absolute().parent, report=report)
     source.plan()
     interrupted = False
@@ -352,6 +358,104 @@ def import_(
         raise typer.Exit(_INTERRUPTED)
     if lost:
         raise typer.Exit(_FAILED)
+
+
+def _is_export(name: str) -> bool:
+    from spector.store import transfer
+
+    path = Path(name)
+    if name == "-" or not path.is_file():
+        return False
+    try:
+        with transfer.opened(path, "rb") as file:
+            return transfer.is_export(file.read(len(transfer.HEADER_START)))
+    except (OSError, EOFError):  # whoever reads it as something else says so
+        return False
+
+
+def _import_exports(exports: Sequence[Path], path: Path, json: bool) -> None:
+    from dataclasses import asdict
+
+    from spector import SpectorMemory
+    from spector.store import transfer
+
+    stored = 0
+    for export in exports:
+        settings: dict[str, Any] = {}
+        if not (path / _SPACE_FILE).exists():
+            with transfer.opened(export, "rb") as file:
+                settings = asdict(transfer.Header.of(file.readline(), str(export)).settings)
+        with SpectorMemory.open(path, **settings) as memory:
+            stored += memory.import_(export)
+    if json:
+        print_json({"stored": stored, "files": len(exports)})
+    else:
+        from_files = _count(len(exports), "export")
+        note(f"stored {_count(stored, 'memory', 'memories')} from {from_files}")
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path,
+        typer.Argument(parser=_folder, metavar="FILE", help="The file; .gz is compressed."),
+    ],
+    vectors: Annotated[
+        bool, typer.Option("--vectors/--no-vectors", help="With what models made of the texts.")
+    ] = True,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Write all memories with all that is stored of them as JSON lines, for `spector import`.
+
+    What was learned between memories is not in it: `spector backup` keeps all.
+
+    \b
+    spector export memories.jsonl.gz
+    """
+    with _open(path) as memory:
+        count = memory.export(file, vectors=vectors)
+    if json:
+        print_json({"file": str(file), "memories": count})
+    else:
+        note(f"{file}: {_count(count, 'memory', 'memories')}")
+
+
+@app.command()
+def backup(
+    dest: Annotated[
+        Path, typer.Argument(parser=_folder, metavar="DEST", help="A new or an empty folder.")
+    ],
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Copy a space into a new folder while others write to it, and check the copy.
+
+    \b
+    spector backup backups/monday
+    """
+    with _open(path) as memory:
+        report = memory.backup(dest)
+    if json:
+        print_json(report.as_dict())
+    else:
+        memories = _count(report.memories, "memory", "memories")
+        note(f"{report.path}: {memories} and {_count(report.events, 'event')}, nothing wrong")
+
+
+@app.command()
+def compact(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Give back the space on disk that forgotten and replaced texts held.
+
+    \b
+    spector compact --path agent-memory
+    """
+    with _open(path) as memory:
+        done = memory.compact()
+    if json:
+        print_json(done.as_dict())
+    else:
+        note(f"{path}: {done.bytes_before:,} bytes before, {done.bytes_after:,} now")
 
 
 @app.command()
@@ -518,13 +622,17 @@ def explain(
 @app.command()
 def forget(
     ids: Annotated[list[str], typer.Argument(parser=_name, metavar="ID...", help="The memories.")],
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Leave no byte of them in any file of the space.")
+    ] = False,
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
 ) -> None:
     """Forget memories by id.
 
     An id that is not there is reported and the others are forgotten all the same. The bytes of a
-    text can stay in the file until their place is used again: this does not erase a secret.
+    text can stay in the file until their place is used again, unless they are erased, which writes
+    the file anew.
 
     \b
     spector forget 01JXK3V8Q2M4T
@@ -539,7 +647,7 @@ def forget(
     with _open(path) as memory:
         for id in ids:
             try:
-                memory.forget(id)
+                memory.forget(id, erase=erase)
             except UnknownMemoryError as error:
                 unknown.append(id)
                 fail(_one_line(error))
@@ -569,15 +677,34 @@ def status(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
 
 
 @app.command()
-def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+def doctor(
+    erased: Annotated[
+        str | None,
+        typer.Option(
+            "--erased", parser=_name, metavar="ID", help="Look for what is left of this memory."
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="TEXT", help="With --erased: look for this text, too."),
+    ] = None,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
     """Check that a space is whole; exit 1 if it is not. Nothing is changed.
 
     \b
     spector doctor --path agent-memory
+    spector doctor --erased 01JXK3V8Q2M4T --text -
     """
     from spector.store.check import check
 
     _must_exist(path)
+    if erased is not None:
+        _report_erasure(path, erased, None if text is None else _text(text), json)
+        return
+    if text is not None:
+        raise typer.BadParameter("goes with --erased", param_hint="--text")
     report = check(path)
     if json:
         print_json(report.as_dict())
@@ -593,6 +720,24 @@ def doctor(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
             fail(f"{report.path}: {found}; restore it from a copy")
         for warning in report.warnings:
             note(f"spector: warning: {plain(warning)}")
+    if not report.ok:
+        raise typer.Exit(_FAILED)
+
+
+def _report_erasure(path: Path, id: str, text: str | None, json: bool) -> None:
+    from spector.store.upkeep import check_erased
+    from spector.store.values import check_id
+
+    report = check_erased(path, check_id("id", id), text)
+    if json:
+        print_json(report.as_dict())
+    else:
+        for found in report.found:
+            print(plain(found))
+        if report.ok:
+            note(f"{path}: nothing is left of {id}")
+        else:
+            fail(f"{path}: {id} is not erased")
     if not report.ok:
         raise typer.Exit(_FAILED)
 

@@ -147,12 +147,17 @@ def check(path: str | os.PathLike[str]) -> Report:
         that is absent, locked or unreadable raises.
     """
     folder = check_path(path)
-    memories = events = 0
-    problems: list[str] = []
     try:
         journal = Journal.existing(folder)
     except (CorruptionError, VersionError) as error:
         return Report(str(folder / FILE_NAME), problems=[_problem(error)])
+    return check_journal(journal)
+
+
+def check_journal(journal: Journal) -> Report:
+    """`check` of a journal that was opened for it; closes it."""
+    memories = events = 0
+    problems: list[str] = []
     try:
         with journal.reader() as reader:
             problems.extend(reader.problems())

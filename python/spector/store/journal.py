@@ -53,6 +53,7 @@ from .model import (
     EventType,
     Memory,
     MemoryRow,
+    Stored,
     VectorRow,
     add_crc,
     event_crc,
@@ -370,6 +371,10 @@ class Reader:
         ).fetchone()
         return Total(count, add_crc(0, int(crc_sum)))
 
+    def slots(self) -> Iterator[tuple[int, int]]:
+        """Slot and checksum of each memory, in the order of slots."""
+        return self._connection.execute("SELECT slot, crc FROM memories ORDER BY slot")
+
     def every_row(self) -> Iterator[MemoryRow]:
         """All memories in slot order, not verified."""
         return self._connection.execute(f"SELECT {_COLUMNS} FROM memories ORDER BY slot")
@@ -526,6 +531,10 @@ class Reader:
         if problem is not None:
             raise damaged(self._where, problem)
         return row
+
+    def free_pages(self) -> int:
+        """How many pages of the file hold nothing."""
+        return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the file as a whole: SQLite's own check, schema, totals, tags."""
@@ -702,6 +711,56 @@ class Transaction(Reader):
             self.vectors_written[slot] = [*there, *new]
         self._log(EventType.ENCODE, self.written, now)
         return len(self.written)
+
+    def restore(self, items: Sequence[Stored], on_conflict: str) -> int:
+        """Store memories with all their columns; returns how many. Of equal ids the last counts."""
+        names = list(dict.fromkeys(item.id for item in items))
+        known = self._known(names)
+        if on_conflict == "error" and known:
+            name = next(iter(known))
+            raise DuplicateMemoryError(
+                f"a memory has the id {show(name)} already (on_conflict='error')"
+            )
+        chosen = {
+            item.id: item for item in items if on_conflict != "ignore" or item.id not in known
+        }
+        execute = self._connection.execute
+        next_slot = self.highest_slot() + 1
+        if next_slot - 1 + len(chosen) > MAX_SLOT:
+            raise CapacityError(
+                f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
+            )
+        for name, item in chosen.items():
+            old = known.get(name)
+            slot = next_slot if old is None else old.slot
+            columns = item[:-1]
+            row: MemoryRow = (slot, *columns, memory_crc(slot, *columns))
+            if old is None:
+                next_slot += 1
+                execute(_INSERT, row)
+                self._count("memories", 1, row[-1])
+            else:
+                pairs = [(tag, slot) for tag in json.loads(old.tags)]
+                self._connection.executemany(
+                    "DELETE FROM memory_tags WHERE tag = ? AND slot = ?", pairs
+                )
+                self._drop_vectors([slot])
+                execute(_UPDATE, (*row[1:], slot))
+                self._count("memories", 0, row[-1] - old.crc)
+            self._connection.executemany(
+                "INSERT INTO memory_tags(tag, slot) VALUES(?, ?)",
+                [(tag, slot) for tag in json.loads(item.tags)],
+            )
+            vectors = [VectorRow(slot, *each, vector_crc(slot, *each)) for each in item.vectors]
+            self._connection.executemany(
+                f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", vectors
+            )
+            self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
+            self.written[slot] = row
+            if vectors:
+                self.vectors_written[slot] = vectors
+            self._log(EventType.REMEMBER, [slot], item.created, [session_payload(item.session)])
+        return len(chosen)
 
     def _drop_vectors(self, slots: Sequence[int]) -> None:
         for chunk in _chunks(slots):
@@ -1028,20 +1087,7 @@ class Journal:
     def transaction(self) -> Iterator[Transaction]:
         """A write transaction: committed at the end of the block, undone if anything is raised."""
         with translated(self.where), self._turns():
-            self.check_usable()
-            if self.path is not None and self.read_only:
-                raise StorageError(
-                    errno.EROFS,
-                    f"{self.where} is open for reading only, because this process may not write to"
-                    f" it or to {self.path.parent}; nothing was changed. Permit it, or copy the"
-                    " folder, and open the space again",
-                )
-            if self._broken:
-                raise StorageError(
-                    errno.EIO,
-                    f"{self.where}: an earlier sync to disk failed, so what is on it is unknown;"
-                    " close this object and open the space again",
-                )
+            self._check_writable()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(self._writer, self.where)
@@ -1049,13 +1095,62 @@ class Journal:
                 transaction.finish()
                 self._writer.execute("COMMIT")
             except BaseException as error:
-                # After a failed fsync the kernel may have dropped the pages: no retry proves them.
-                # Python 3.10 does not tell it from other I/O errors.
-                reason = getattr(error, "sqlite_errorname", str(error))
-                self._broken = "FSYNC" in reason or reason == "disk I/O error"
+                self._note_failed_sync(error)
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    def _check_writable(self) -> None:
+        self.check_usable()
+        if self.path is not None and self.read_only:
+            raise StorageError(
+                errno.EROFS,
+                f"{self.where} is open for reading only, because this process may not write to"
+                f" it or to {self.path.parent}; nothing was changed. Permit it, or copy the"
+                " folder, and open the space again",
+            )
+        if self._broken:
+            raise StorageError(
+                errno.EIO,
+                f"{self.where}: an earlier sync to disk failed, so what is on it is unknown;"
+                " close this object and open the space again",
+            )
+
+    def _note_failed_sync(self, error: BaseException) -> None:
+        # After a failed fsync the kernel may have dropped the pages: no retry proves them.
+        # Python 3.10 does not tell it from other I/O errors.
+        reason = getattr(error, "sqlite_errorname", str(error))
+        self._broken = self._broken or "FSYNC" in reason or reason == "disk I/O error"
+
+    def copy_to(self, path: Path) -> None:
+        """Copy one state of the journal into a new file, while others go on writing."""
+        with translated(self.where):
+            self.check_usable()
+            connection = self._borrow()
+            try:
+                with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
+                    connection.backup(copy)
+                    copy.execute("PRAGMA journal_mode = WAL")
+            finally:
+                self._give_back(connection)
+
+    def compact(self) -> None:
+        """Write the file anew without free space, and empty its log: what was deleted is gone."""
+        with translated(self.where), self._turns():
+            self._check_writable()
+            try:
+                self._writer.execute("PRAGMA secure_delete = ON")
+                self._writer.execute("VACUUM")
+                busy: int = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except BaseException as error:
+                self._note_failed_sync(error)
+                raise
+        if busy:
+            raise LockedError(
+                f"{self.where} was written anew, but its log was in use by another reader or writer"
+                f" for longer than {self._busy_timeout:g} s (busy_timeout), so what was deleted may"
+                " still be in it; compact again"
+            )
 
     @contextlib.contextmanager
     def _turns(self) -> Iterator[None]:

@@ -82,6 +82,36 @@ CONSOLIDATED: Final = 16  # a summary stands for it (RFL-2)
 CONTRADICTED: Final = 32
 
 
+class Stored(NamedTuple):
+    """A memory from elsewhere with all its columns but slot and checksum, and its vectors."""
+
+    id: str
+    text: str
+    context: str | None
+    type: str
+    source: str
+    session: str | None
+    author: str | None
+    timestamp: int
+    created: int
+    updated: int
+    tags: str
+    metadata: str
+    about: str
+    importance: float
+    surprise: float
+    valence: int
+    arousal: int
+    flags: int
+    entities: str
+    recalls: int
+    strength: float
+    passive: int
+    last_passive: int
+    suppressed: str | None
+    vectors: tuple[tuple[str, str, int, bytes], ...] = ()  # `values.Vector`
+
+
 class VectorRow(NamedTuple):
     """One row of the table `vectors`: what a model made of a memory.
 

@@ -162,6 +162,13 @@ class Replica:
             np.concatenate([scales for _, scales in parts]),
         )
 
+    def compact(self) -> None:
+        """Free what removed and replaced memories still hold; answers do not change."""
+        self.index.compact()
+        self.records.compact()
+        self.sparse.compact()
+        self.graphs.hebbian.compact()
+
     def bytes(self) -> dict[str, int]:
         """Memory of each store."""
         usage: dict[str, Any] = {

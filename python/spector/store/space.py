@@ -125,6 +125,25 @@ class Space:
                 with self._apply_lock:
                     self._catch_up(reader, newest)
 
+    # Upkeep
+
+    def compact(self) -> None:
+        """Free what deleted and replaced memories still hold, on disk and in memory."""
+        with self._write_lock:
+            self.journal.compact()
+        with self._apply_lock:
+            self._replica.compact()
+
+    def erase(self, memory_id: str, now: int) -> None:
+        """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
+
+        def change(transaction: Transaction) -> None:
+            transaction.forget(memory_id, now)
+            transaction.set_meta({"erased": transaction.log[-1].seq})
+
+        self.write(change)
+        self.compact()
+
     # The replica
 
     def _catch_up(self, reader: Reader, newest: int) -> None:
