@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,156 @@ def test_bad_ones_are_refused(
     with pytest.raises(kind, match="item 1: "):
         memory.remember_many([{"text": "t"}, {"text": "t", **fields}])
     assert len(memory) == 0
+
+
+# --- the graph that follows from them -----------------------------------------------------------
+
+
+def state(memory: SpectorMemory) -> dict[str, Any]:
+    """Everything that rows say of entities, by name: numbers depend on the order of coming."""
+    graphs = memory._space.replica.graphs
+    mentions = graphs.mentions
+    directory = graphs.entities
+    name = [directory.name(entity).casefold() for entity in range(len(directory))]
+    links, relations = {}, {}
+    for entity in range(len(directory)):
+        found = directory.links(entity)
+        for slot, weight, about in zip(
+            found.memories.tolist(), found.weights.tolist(), found.about.tolist(), strict=True
+        ):
+            links[name[entity], slot] = (weight, about)
+        out = directory.relations(entity)
+        for target, kind, weight in zip(
+            out.entities.tolist(), out.types.tolist(), out.weights.tolist(), strict=True
+        ):
+            fact = (name[entity], mentions.relation_types.name(kind), name[target])
+            relations[fact] = round(weight, 5)
+    events = sorted(
+        (
+            edge.memory,
+            tuple(name[entity] for entity in edge.entities),
+            tuple(mentions.roles.name(role) for role in edge.roles),
+            mentions.relation_types.name(edge.type),
+            round(edge.weight, 5),
+            edge.timestamp,
+        )
+        for edge in mentions.hyper.edges().tolist()
+    )
+    return {"links": links, "relations": relations, "events": events}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_replay_gives_the_live_graph(tmp_path: Path, seed: int) -> None:
+    """EXT-6, EXT-8, ENT-5, EEE-2, HYP-3: equal after any history, also in another handle."""
+    chance = random.Random(seed)
+    names = ["Ann", "Bob", "Carl", "ANN", "Oslo", "Acme", "x1", "x2", "x3", "x4", "x5", "x6"]
+    with SpectorMemory.open(tmp_path) as live, SpectorMemory.open(tmp_path) as other:
+        present: set[str] = set()
+        for step in range(100):
+            if present and chance.random() < 0.2:
+                gone = chance.choice(sorted(present))
+                present.discard(gone)
+                live.forget(gone)
+                continue
+            items = []
+            for _ in range(chance.choice([1, 1, 4])):
+                id = f"m{chance.randrange(30)}"
+                present.add(id)
+                ends = [
+                    chance.sample(names[:3] + names[4:6], 2) for _ in range(chance.randrange(4))
+                ]
+                items.append(
+                    {
+                        "text": f"{id} at {step}",
+                        "id": id,
+                        "about": chance.sample(["Ann", "Oslo"], chance.randrange(2)),
+                        "entities": chance.sample(names, chance.randrange(11)),
+                        "relations": [(a, chance.choice(["KNOWS", "likes"]), b) for a, b in ends],
+                    }
+                )
+            live.remember_many(items)
+            if step == 50:
+                assert state(other) != state(live)
+                other.recall("x")
+                assert state(other) == state(live)
+        expected = state(live)
+        assert expected["events"] and expected["relations"] and expected["links"]
+    with SpectorMemory.open(tmp_path) as again:
+        assert state(again) == expected
+        for id in present:
+            again.forget(id)
+        assert state(again) == {"links": {}, "relations": {}, "events": []}
+        assert not again._space.replica.graphs.mentions._stated
+
+
+def test_what_a_memory_says_is_linked_related_and_an_event(memory: SpectorMemory) -> None:
+    """EXT-8, AM-10, HYP-4: mentions, relations, one event with a role for each."""
+    memory.remember(
+        "Ann moved Alpha to Oslo",
+        id="m",
+        about="Alpha",
+        timestamp=5,
+        entities=[
+            ("Ann", "PERSON"),
+            ("Alpha", "PROJECT"),
+            ("Oslo", "LOCATION"),
+            ("2031", "DATE_TIME"),
+            ("git", "TOOL"),
+            ("Bob", "PERSON", "witness"),
+            "rain",
+        ],
+        relations=[("Ann", "manages", "alpha")],
+    )
+    found = state(memory)
+    slot = 1
+    assert found["links"] == {
+        ("alpha", slot): (1.0, True),
+        **{(name, slot): (1.0, False) for name in ("ann", "oslo", "2031", "git", "bob", "rain")},
+    }
+    assert found["relations"] == {("ann", "MANAGES", "alpha"): 1.0}
+    ((memory_slot, names, roles, kind, weight, _),) = found["events"]
+    assert (memory_slot, kind, weight) == (slot, "MANAGES", 1.0)
+    assert names == ("ann", "alpha", "oslo", "2031", "git", "bob", "rain")
+    assert roles == ("AGENT", "OBJECT", "LOCATION", "TIME", "INSTRUMENT", "WITNESS", "CONTEXT")
+
+
+def test_relations_weigh_as_often_as_they_are_stated(memory: SpectorMemory) -> None:
+    """EEE-2: +0.2 for each further memory, at most 3; gone with the last one."""
+    for i in range(15):
+        memory.remember("t", id=f"{i}", relations=[("a", "KNOWS", "b")])
+    fact = ("a", "KNOWS", "b")
+    expected = {14: 3.0, 11: 3.0, 10: 2.8, 5: 1.8, 1: 1.0}
+    for left in range(14, 0, -1):
+        memory.forget(f"{left}")
+        weight = state(memory)["relations"][fact]
+        assert left not in expected or weight == pytest.approx(expected[left])
+    memory.forget("0")
+    assert state(memory)["relations"] == {}
+
+
+def test_two_entities_are_no_event_and_nine_are_two(memory: SpectorMemory) -> None:
+    """HYP-2, HYP-3, HYP-9: pairs are relations only; more than 8 share their first entity."""
+    memory.remember("t", id="a", entities=["a", "b"])
+    assert state(memory)["events"] == []
+    memory.remember("t", id="a", entities=list("abcdefghi"))
+    events = [names for _, names, *_ in state(memory)["events"]]
+    assert events == [tuple("abcde"), tuple("afghi")]
+    assert state(memory)["relations"] == {}
+
+
+def test_several_types_of_relations_make_an_event_of_none(memory: SpectorMemory) -> None:
+    """HYP-4: the single type, else RELATED_TO."""
+    memory.remember("t", relations=[("a", "KNOWS", "b"), ("b", "OWNS", "c")])
+    ((_, _, roles, kind, _, _),) = state(memory)["events"]
+    assert kind == "RELATED_TO"
+    assert roles == ("AGENT", "AGENT", "OBJECT")
+
+
+def test_the_memory_of_the_graph_is_reported(memory: SpectorMemory) -> None:
+    """BUD-7: directory and events."""
+    before = memory._space.replica.bytes()
+    memory.remember("t", entities=["a", "b", "c"])
+    after = memory._space.replica.bytes()
+    assert after["entities"] > before["entities"]
+    assert after["hyperedges"] > before["hyperedges"] >= 0
+    assert after["names"] >= 0

@@ -132,6 +132,14 @@ class Histories(RuleBasedStateMachine):
                 source, target, type
             )
 
+    @rule(data=st.data(), type=st.integers(0, 2), weight=st.sampled_from([0.0, 0.5, 1.2]))
+    def limit(self, data, type, weight):
+        if not self.model.entities:
+            return
+        source, target = self.entity(data), self.entity(data)
+        went = self.directory.limit_relations([source], [target], [type], [weight])
+        assert went == self.model.limit_relation(source, target, type, weight)
+
     @rule(factor=st.sampled_from([0.95, 0.5]), threshold=st.sampled_from([0.2, 0.6]))
     def decay_relations(self, factor, threshold):
         assert self.directory.decay_relations(factor, threshold) == self.model.decay_relations(

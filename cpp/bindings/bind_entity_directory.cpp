@@ -184,6 +184,43 @@ void register_entity_directory(py::module_& module) {
           },
           py::arg("source"), py::arg("target"), py::arg("type"))
       .def(
+          "add_relations",
+          [](Directory& directory, const Ids& sources, const Ids& targets, const Ids& types) {
+            const auto source_span = span_of(sources);
+            const auto target_span = span_of(targets);
+            const auto type_span = span_of(types);
+            return write(directory, [&](EntityDirectory& store) {
+              std::size_t n = 0;
+              for (std::size_t i = 0; i < source_span.size(); ++i) {
+                n += store.add_relation(source_span[i], target_span[i], type_span[i]) ? 1 : 0;
+              }
+              return n;
+            });
+          },
+          py::arg("sources").noconvert(), py::arg("targets").noconvert(),
+          py::arg("types").noconvert())
+      .def(
+          "limit_relations",
+          [](Directory& directory, const Ids& sources, const Ids& targets, const Ids& types,
+             const Array<float>& weights) {
+            const auto source_span = span_of(sources);
+            const auto target_span = span_of(targets);
+            const auto type_span = span_of(types);
+            const auto weight_span = span_of(weights);
+            return write(directory, [&](EntityDirectory& store) {
+              std::size_t n = 0;
+              for (std::size_t i = 0; i < source_span.size(); ++i) {
+                n += store.limit_relation(source_span[i], target_span[i], type_span[i],
+                                          weight_span[i])
+                         ? 1
+                         : 0;
+              }
+              return n;
+            });
+          },
+          py::arg("sources").noconvert(), py::arg("targets").noconvert(),
+          py::arg("types").noconvert(), py::arg("weights").noconvert())
+      .def(
           "decay_relations",
           [](Directory& directory, float factor, float threshold) {
             return write(directory, [&](EntityDirectory& store) {

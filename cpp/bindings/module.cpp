@@ -14,6 +14,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   spector::bindings::register_temporal_chain(module);
   spector::bindings::register_type_registry(module);
   spector::bindings::register_entity_directory(module);
+  spector::bindings::register_name_matcher(module);
   spector::bindings::register_tags(module);
   spector::bindings::register_records(module);
 }

@@ -14,6 +14,7 @@ void register_hyper_graph(pybind11::module_& module);
 void register_temporal_chain(pybind11::module_& module);
 void register_type_registry(pybind11::module_& module);
 void register_entity_directory(pybind11::module_& module);
+void register_name_matcher(pybind11::module_& module);
 void register_tags(pybind11::module_& module);
 void register_records(pybind11::module_& module);
 

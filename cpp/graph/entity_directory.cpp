@@ -550,6 +550,19 @@ bool EntityDirectory::add_relation(std::uint32_t source, std::uint32_t target, s
       source, {target, type, 1, cycle, bridge_score(n_shared(source, target), least_degree), 0});
 }
 
+bool EntityDirectory::limit_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type,
+                                     float weight) {
+  source = resolve(source);
+  const std::uint32_t place = find_relation(source, resolve(target), type);
+  if (place == kNone) return false;
+  if (!(weight > 0)) {
+    remove_relation(source, place);
+    return true;
+  }
+  if (relations_[source][place].weight > weight) relations_.edit(source)[place].weight = weight;
+  return false;
+}
+
 std::size_t EntityDirectory::decay_relations(float factor, float threshold) {
   check_decay(factor, threshold);
   ++now_.cycle;

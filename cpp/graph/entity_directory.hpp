@@ -253,6 +253,9 @@ class EntityDirectory {
 
   // False if the relation is too weak for a full list (EEE-2).
   bool add_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type);
+  // A relation weighs at most so much from now on; with 0 it goes. Nothing happens if it is not
+  // there. True if it went.
+  bool limit_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type, float weight);
   // Counts one cycle, multiplies all weights, removes relations below the threshold but for bridges
   // (EEE-3), and scores bridges anew. Returns how many went. Limits as for links.
   std::size_t decay_relations(float factor, float threshold);

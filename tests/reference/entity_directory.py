@@ -173,6 +173,17 @@ class Directory:
         relation = {"weight": f32(1), "cycle": self.cycle % 65536, "bridge": bridge}
         return self.place(source, (target, type), relation)
 
+    def limit_relation(self, source, target, type, weight):
+        relations = self.entities[self.resolve(source)].relations
+        key = (self.resolve(target), type)
+        if key not in relations:
+            return False
+        if weight == 0:
+            del relations[key]
+            return True
+        relations[key]["weight"] = min(relations[key]["weight"], f32(weight))
+        return False
+
     def decay_relations(self, factor, threshold):
         self.cycle += 1
         n = 0

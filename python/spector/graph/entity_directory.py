@@ -335,6 +335,48 @@ class EntityDirectory(Exportable):
             self._relation_types.number("type", type),
         )
 
+    def add_relations(self, source: ArrayLike, target: ArrayLike, type: ArrayLike) -> int:
+        """`add_relation` for each of several, as one change: all of it or none.
+
+        Parameters
+        ----------
+        source, target, type : array of int
+            Of equal lengths; types are ids.
+
+        Returns
+        -------
+        int
+            How many were stored or strengthened.
+        """
+        return self._core.add_relations(*_triples(source, target, type))
+
+    def limit_relations(
+        self, source: ArrayLike, target: ArrayLike, type: ArrayLike, weight: ArrayLike
+    ) -> int:
+        """Let relations weigh at most so much; those with 0 go. One change.
+
+        For facts that are no longer told as often as they were. A relation that is not there is
+        passed over.
+
+        Parameters
+        ----------
+        source, target, type : array of int
+        weight : array of float
+            In [0, 3], of the same length.
+
+        Returns
+        -------
+        int
+            How many went.
+        """
+        triples = _triples(source, target, type)
+        weights = arguments.reals("weight", weight, 0, 3)
+        if len(weights) != len(triples[0]):
+            raise ValueError(
+                f"weight must have the length of source, {len(triples[0])}, not {len(weights)}"
+            )
+        return self._core.limit_relations(*triples, weights)
+
     def relations(self, entity: int, incoming: bool = False) -> Relations:
         """Relations from the entity in the order of the first mention, or to it, by entity."""
         return Relations(*self._core.relations(_entity(entity), bool(incoming)))
@@ -486,6 +528,20 @@ def _entity(value: int, name: str = "entity") -> int:
 
 def _memory(value: int) -> int:
     return arguments.whole("memory", value, 0, arguments.MAX_SLOT)
+
+
+def _triples(
+    source: ArrayLike, target: ArrayLike, type: ArrayLike
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
+    sources = arguments.slots("source", source)
+    targets = arguments.slots("target", target)
+    types = arguments.integers("type", type, np.uint32)
+    if not len(sources) == len(targets) == len(types):
+        raise ValueError(
+            "source, target and type must have equal lengths, not "
+            f"{len(sources)}, {len(targets)} and {len(types)}"
+        )
+    return sources, targets, types
 
 
 def _decay(factor: float, threshold: float) -> tuple[float, float]:

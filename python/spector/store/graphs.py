@@ -16,12 +16,12 @@ import numpy.typing as npt
 from spector.arguments import fold
 from spector.graph import (
     CrossCapture,
-    EntityDirectory,
     HebbianGraph,
     TagCoActivation,
     TemporalChain,
 )
 
+from .mentions import Mentions
 from .model import Event, EventType, MemoryRow, tags_of
 from .names import NameIndex
 
@@ -39,8 +39,10 @@ class Graphs:
         self.temporal = TemporalChain()
         self.coactivation = TagCoActivation()
         self.capture = CrossCapture()
-        self.entities = EntityDirectory()
+        self.mentions = Mentions()
+        self.entities = self.mentions.directory
         self.names = NameIndex()  # of what memories are about: numbers are entities
+        self._named: set[int] = set()
         self.authors = NameIndex()
         self._author_numbers: dict[str, int] = {}
         self._author_of: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -135,6 +137,7 @@ class Graphs:
                 self.coactivation.forget(before)
                 self.capture.remove(slot)
         self.entities.remove_memory(list(slots))
+        self.mentions.remove(slots)
         self._set_authors(slots, [None] * len(slots))
 
     def put(self, rows: Mapping[int, MemoryRow]) -> None:
@@ -153,10 +156,12 @@ class Graphs:
         if fresh:
             self.coactivation.observe_many(tags)
             self.capture.add_many(fresh, tags)
-        self._set_about(rows)
+        self.mentions.remove(list(rows))
+        self.mentions.put(rows, self._set_about(rows))
         self._set_authors(list(rows), [row[7] for row in rows.values()])
 
-    def _set_about(self, rows: Mapping[int, MemoryRow]) -> None:
+    def _set_about(self, rows: Mapping[int, MemoryRow]) -> list[tuple[int, int]]:
+        """Link memories to what they are about; returns the links."""
         if len(self.entities):
             self.entities.remove_memory(list(rows))
         names: list[str] = []
@@ -167,13 +172,14 @@ class Graphs:
                 names += about
                 slots += [slot] * len(about)
         if not names:
-            return
-        known = len(self.entities)
+            return []
         numbers = self.entities.intern(names, "OTHER")
         self.entities.link(numbers, np.asarray(slots, np.uint32), True)
         for name, number in zip(names, numbers.tolist(), strict=True):
-            if number >= known:
+            if number not in self._named:
+                self._named.add(number)
                 self.names.add(name, number)
+        return list(zip(numbers.tolist(), slots, strict=True))
 
     def _set_authors(self, slots: Sequence[int], authors: Sequence[str | None]) -> None:
         if not slots or (not self._author_numbers and not any(authors)):
@@ -211,5 +217,6 @@ class Graphs:
             "temporal": sum(self.temporal.memory_usage().values()),
             "coactivation": sum(self.coactivation.memory_usage().values()),
             "capture": sum(self.capture.memory_usage().values()),
-            "entities": sum(self.entities.memory_usage().values()),
+            "names": self.names.memory_usage() + self.authors.memory_usage(),
+            **self.mentions.bytes(),
         }
