@@ -290,3 +290,127 @@ def test_the_memory_of_the_graph_is_reported(memory: SpectorMemory) -> None:
     assert after["entities"] > before["entities"]
     assert after["hyperedges"] > before["hyperedges"] >= 0
     assert after["names"] >= 0
+
+
+# --- what recall makes of it --------------------------------------------------------------------
+
+
+def ids(hits: Any) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+def check_traces(memory: SpectorMemory, query: str, hits: Any) -> None:
+    """EXP-9: what the lists gave and the strongest way of each layer are the score."""
+    lists = memory.recall(query, graph_expansion=False, k=50)
+    base = {hit.id: hit.score for hit in lists}
+    for hit in hits:
+        strongest: dict[str, float] = {}
+        for edge in hit.trace:
+            strongest.setdefault(edge.layer, edge.gain)
+            assert 0 <= edge.activation <= 1
+        total = base.get(hit.id, 0.0) + sum(strongest.values())
+        assert hit.score == pytest.approx(total, rel=1e-6)
+
+
+def test_a_name_in_the_query_leads_to_what_mentions_it(memory: SpectorMemory) -> None:
+    """EXP-1 (5e): over no word of the text; nothing without the layer."""
+    memory.remember("the kitchen was painted", id="m", entities=["Zoe Lang"])
+    memory.remember("a meeting about paint", id="other")
+    hits = memory.recall("What did Zoe Lang do?", trace=True)
+    assert ids(hits) == ["m"]
+    (edge,) = hits[0].trace
+    assert (edge.layer, edge.seed, edge.via) == ("entity", None, "Zoe Lang")
+    assert hits[0].score == pytest.approx(edge.gain) == pytest.approx(1.25 * 0.5)
+    assert "entity (Zoe Lang)" in hits[0].why()
+    assert ids(memory.recall("What did Zoe Lang do?", graph_weights={"entity": 0})) == []
+    assert ids(memory.recall("What did Zoe Lang do?", graph_expansion=False)) == []
+
+
+def test_over_two_steps_of_relations(memory: SpectorMemory) -> None:
+    """ENT-10, EXP-1 (5e): person, project, budget; further is weaker; three steps are too far."""
+    memory.remember("x1", id="person", entities=["Ann"], relations=[("Ann", "MANAGES", "Alpha")])
+    memory.remember("x2", id="project", relations=[("Alpha", "HAS", "Budget")])
+    memory.remember("x3", id="budget", relations=[("Budget", "OF", "2031")])
+    memory.remember("x4", id="year", relations=[("2031", "AFTER", "2030")])
+    memory.remember("x5", id="before", entities=["2030"])
+    hits = memory.recall("news of Ann", trace=True)
+    assert ids(hits) == ["person", "project", "budget"]
+    assert [hit.trace[0].via for hit in hits] == ["Ann", "Ann > Alpha", "Ann > Alpha > Budget"]
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    check_traces(memory, "news of Ann", hits)
+
+
+def test_from_what_the_seeds_mention(memory: SpectorMemory) -> None:
+    """EXP-1 (5e): the query names nobody; the seed's entities lead on, the rarer the stronger."""
+    memory.remember("application latency is high", id="seed", entities=["Pool", "Friday"])
+    memory.remember("connections are limited", id="rare", entities=["pool"])
+    for i in range(8):
+        memory.remember(f"note {i}", id=f"n{i}", entities=["Friday"])
+    hits = memory.recall("why is the latency high?", trace=True, k=20)
+    assert ids(hits)[:2] == ["seed", "rare"]
+    assert hits[1].trace[0].seed == "seed"
+    assert hits[1].trace[0].via == "Pool"
+    assert set(ids(hits)[2:]) == {f"n{i}" for i in range(8)}
+    assert hits[2].score < hits[1].score
+    check_traces(memory, "why is the latency high?", hits)
+    assert hits[0].id == memory.recall("why is the latency high?", graph_expansion=False)[0].id
+
+
+def test_common_events_come_first(memory: SpectorMemory) -> None:
+    """HYP-7, EXP-10: of two names, the memory of an event with both."""
+    memory.remember("a1", id="ann", entities=["Ann", "b", "c"])
+    memory.remember("a2", id="alpha", entities=["Alpha", "d", "e"])
+    memory.remember("a3", id="both", entities=["Ann", "Alpha", "DatabaseService"])
+    hits = memory.recall("Ann and Alpha?", trace=True)
+    assert ids(hits)[0] == "both"
+    layers = {edge.layer: edge for edge in hits[0].trace}
+    assert layers["hyperedge"].via == "ann + alpha"
+    assert hits[0].score == pytest.approx(layers["hyperedge"].gain + layers["entity"].gain)
+    check_traces(memory, "Ann and Alpha?", hits)
+    without = memory.recall("Ann and Alpha?", graph_weights={"hyperedge": 0})
+    assert without[0].score < hits[0].score
+
+
+def test_hints_instead_of_names_in_the_text(memory: SpectorMemory) -> None:
+    """EXP-1 (5e), EXT-1: names that the caller gives."""
+    memory.remember("t1", id="1", entities=["Ann"])
+    memory.remember("t2", id="2", entities=["Bob"])
+    assert ids(memory.recall("Ann?", entities="bob")) == ["2"]
+    assert ids(memory.recall("Ann?", entities=["nobody"])) == []
+    assert ids(memory.recall("Ann?", entities=())) == ["1"]
+    with pytest.raises(TypeError, match="each of entities must be a non-empty str"):
+        memory.recall("x", entities=[5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="more than blanks"):
+        memory.recall("x", entities=" ")
+
+
+def test_filters_bind_it_and_what_is_forgotten_is_gone(memory: SpectorMemory) -> None:
+    """EXP-3, ENT-5."""
+    memory.remember("t1", id="1", entities=["Ann"], tags=["red"])
+    memory.remember("t2", id="2", entities=["Ann"])
+    assert ids(memory.recall("Ann?", tags=["red"])) == ["1"]
+    memory.forget("1")
+    assert ids(memory.recall("Ann?")) == ["2"]
+    memory.remember("t2", id="2")
+    assert ids(memory.recall("Ann?")) == []
+
+
+def test_mentions_do_not_change_what_about_means(memory: SpectorMemory) -> None:
+    """AM-10: only what is about a name is lifted by it."""
+    memory.remember("t1", id="about", about="Alpha")
+    memory.remember("t2", id="mentions", entities=["Alpha"])
+    hits = memory.recall("Alpha?", trace=True)
+    layers = {hit.id: {edge.layer for edge in hit.trace} for hit in hits}
+    assert layers["about"] >= {"about"}
+    assert layers["mentions"] == {"entity"}
+
+
+def test_without_entities_nothing_changes(memory: SpectorMemory) -> None:
+    """EXP-5: absent, the layers add nothing."""
+    memory.remember("the latency of Ann", id="1", session="s", about="Ann", tags=["a", "b"])
+    memory.remember("other words", id="2", session="s", tags=["b", "c"])
+    hits = memory.recall("latency Ann", trace=True)
+    assert not {edge.layer for hit in hits for edge in hit.trace} & {"entity", "hyperedge"}
+    off = memory.recall("latency Ann", graph_weights={"entity": 0, "hyperedge": 0})
+    assert [(hit.id, hit.score) for hit in off] == [(hit.id, hit.score) for hit in hits]

@@ -35,7 +35,16 @@ Config = tuple[frozenset[str], dict[str, Any]]
 ALL_MODELS = frozenset({"dense", "sparse", "tokens"})
 #: A control: the sessions, authors and names of the memories are dealt out anew among them.
 RANDOM = "random graph"
-LAYERS = ("about", "mention", "temporal", "hebbian", "author", "cross_capture")
+LAYERS = (
+    "about",
+    "mention",
+    "entity",
+    "hyperedge",
+    "temporal",
+    "hebbian",
+    "author",
+    "cross_capture",
+)
 
 #: Lists without the graph: which models take part, and the options of the recall.
 LISTS: dict[str, Config] = {
@@ -117,7 +126,7 @@ def run(
 def _deal(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The documents with what joins them taken from another one each."""
     order = np.random.default_rng(0).permutation(len(documents))
-    joins = ("session", "author", "about")
+    joins = ("session", "author", "about", "entities", "relations")
     return [
         {name: value for name, value in document.items() if name not in joins}
         | {name: documents[other][name] for name in joins if name in documents[other]}

@@ -1,7 +1,8 @@
 """The collections, each in one shape: documents as memories, queries with what answers them.
 
 `--data` names the folder that holds one folder for each set (locomo, scifact, cranfield, musique,
-2wiki); they are converted from public sources and not part of this project.
+2wiki); they are converted from public sources and not part of this project. "musique-entities" is
+musique with the entities and triples that a language model drew from each passage.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-SETS = ("locomo", "scifact", "cranfield", "musique", "2wiki")
+from spector.arguments import fold
+
+SETS = ("locomo", "scifact", "cranfield", "musique", "musique-entities", "2wiki")
+_DRAWN = "-entities"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ def load(name: str, data: Path) -> list[Collection]:
     """The collections of one set: a conversation each for locomo, else one."""
     if name == "locomo":
         return [_conversation(path) for path in sorted((data / name).glob("*.memories.jsonl"))]
-    return [_passages(name, data / name)]
+    return [_passages(name, data / name.removesuffix(_DRAWN))]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -86,8 +90,17 @@ def _passages(name: str, folder: Path) -> Collection:
     documents = []
     for passage in _lines(folder / "corpus.jsonl.gz"):
         document = {"id": passage["_id"], "text": passage["text"], "context": passage["title"]}
-        if name in ("musique", "2wiki"):
+        if name.removesuffix(_DRAWN) in ("musique", "2wiki"):
             document["about"] = [passage["title"]]
+        if name.endswith(_DRAWN):
+            document["entities"] = [entity for entity in passage["entities"] if entity.strip()]
+            document["relations"] = [
+                triple
+                for triple in passage["triples"]
+                if len(triple) == 3
+                and all(part.strip() for part in triple)
+                and fold(triple[0]) != fold(triple[2])
+            ]
         documents.append(document)
     judgements = folder / ("qrels.test.tsv" if name == "scifact" else "qrels.tsv")
     relevant: dict[str, dict[str, float]] = {}

@@ -16,6 +16,7 @@
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
 #include "graph/entity_directory.hpp"
+#include "graph/entity_spread.hpp"
 #include "graph/traverse.hpp"
 
 namespace py = pybind11;
@@ -85,6 +86,21 @@ py::tuple to_arrays(std::span<const EntityDirectory::Relation> relations) {
     bridges.mutable_data()[i] = relation.bridge;
   }
   return py::make_tuple(entities, types, weights, cycles, bridges);
+}
+
+py::tuple to_arrays(std::span<const ActivatedMemory> found) {
+  const auto n = static_cast<py::ssize_t>(found.size());
+  Ids memories(n);
+  Array<double> activations(n);
+  Ids paths({n, static_cast<py::ssize_t>(found.empty() ? 0 : found[0].path.size())});
+  std::uint32_t* path = paths.mutable_data();
+  for (py::ssize_t i = 0; i < n; ++i) {
+    const ActivatedMemory& one = found[static_cast<std::size_t>(i)];
+    memories.mutable_data()[i] = one.memory;
+    activations.mutable_data()[i] = one.activation;
+    path = std::copy(one.path.begin(), one.path.end(), path);
+  }
+  return py::make_tuple(memories, activations, paths);
 }
 
 std::vector<std::uint32_t> intern_all(EntityDirectory& store, const std::vector<Utf8>& names,
@@ -354,6 +370,21 @@ void register_entity_directory(py::module_& module) {
           },
           py::arg("starts").noconvert(), py::arg("types").noconvert(), py::arg("max_hops"),
           py::arg("hyper").none(true))
+      .def(
+          "spread",
+          [](const Directory& directory, const Ids& starts, const Array<double>& strengths,
+             std::uint32_t steps, double share, std::uint32_t most_links,
+             const Shared<HyperGraph>* hyper) {
+            const auto start_span = span_of(starts);
+            const auto strength_span = span_of(strengths);
+            const SpreadLimits limits{steps, share, most_links};
+            const auto found = read_both(directory, hyper, [&](const View& view, auto* edges) {
+              return spread_entities(view, edges, start_span, strength_span, limits);
+            });
+            return to_arrays(std::span(found));
+          },
+          py::arg("starts").noconvert(), py::arg("strengths").noconvert(), py::arg("steps"),
+          py::arg("share"), py::arg("most_links"), py::arg("hyper").none(true))
       .def("memory_usage",
            [](const Directory& directory) {
              const auto memory = read(directory, [](const View& view) { return view.memory(); });

@@ -251,6 +251,15 @@ class EntityDirectory:
         max_hops: int,
         hyper: HyperGraph | None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def spread(
+        self,
+        starts: NDArray[np.uint32],
+        strengths: NDArray[np.float64],
+        steps: int,
+        share: float,
+        most_links: int,
+        hyper: HyperGraph | None,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]: ...
     def collect_memories(
         self,
         starts: NDArray[np.uint32],

@@ -762,6 +762,7 @@ class SpectorMemory:
         strictness: float | Unset = UNSET,
         graph_expansion: bool | Unset = UNSET,
         graph_weights: Mapping[str, float] | Unset = UNSET,
+        entities: str | Iterable[str] | Unset = UNSET,
         trace: bool | Unset = UNSET,
     ) -> Results:
         """Find the memories that match a query best.
@@ -781,7 +782,7 @@ class SpectorMemory:
             scores.
         text_search_mode, enable_text_search, gamma, fusion, rrf_k, late_interaction, \
         enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness, \
-        graph_expansion, graph_weights, trace
+        graph_expansion, graph_weights, entities, trace
             How memories are found and ranked; see `RecallOptions`.
 
         Returns
@@ -823,6 +824,7 @@ class SpectorMemory:
             "strictness": strictness,
             "graph_expansion": graph_expansion,
             "graph_weights": graph_weights,
+            "entities": entities,
             "trace": trace,
         }
         chosen = resolve(options, explicit, self._recall_defaults)

@@ -449,6 +449,65 @@ class EntityDirectory(Exportable):
         entities, types, hops, edges = self._walk(start, filter, max_hops, hyper)
         return self._core.collect_memories(entities, types, hops, edges)
 
+    def spread(
+        self,
+        start: ArrayLike,
+        strength: ArrayLike = 1.0,
+        steps: int = 0,
+        share: float = 0.25,
+        most_memories: int = 1000,
+        hyper: HyperGraph | None = None,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
+        """Activations of memories by entities and by what is around these (EXP-1, step 5e).
+
+        An entity gives each of its memories its strength, times the weight of the link, at most 1,
+        times its fan factor (ENT-6). In each step the strongest entities pass a share of their
+        strength, times the weight, at most 1, to those that they are related to or took part in a
+        hyperedge with.
+
+        Parameters
+        ----------
+        start : int or array of int
+            Entities.
+        strength : float or array of float
+            In [0, 1].
+        steps : int
+            0 to 2.
+        share : float
+            In [0, 1].
+        most_memories : int
+            An entity with more memories than that activates none of them.
+        hyper : HyperGraph, optional
+
+        Returns
+        -------
+        memories : ndarray of uint32
+            Slots, ascending.
+        activations : ndarray of float64
+            The strongest of each.
+        paths : ndarray of uint32, shape (n, 3)
+            The entities on the way, from the start; 2**32 - 1 after the last.
+        """
+        entities = arguments.slots("start", np.atleast_1d(start))
+        strengths = np.ascontiguousarray(arguments.several(strength, len(entities)), np.float64)
+        if strengths.shape != entities.shape:
+            raise ValueError(
+                f"strength must be one, or one for each of {len(entities)} entities, not"
+                f" {strengths.size}"
+            )
+        if strengths.size and not (strengths.min() >= 0 and strengths.max() <= 1):
+            raise ValueError("strength must be in [0, 1]")
+        if hyper is not None and not isinstance(hyper, HyperGraph):
+            raise TypeError(f"hyper must be a HyperGraph, not {arguments.kind(hyper)}")
+        return self._core.spread(
+            entities,
+            strengths,
+            arguments.whole("steps", steps, 0, 2),
+            arguments.real("share", share, 0, 1),
+            arguments.whole("most_memories", most_memories, 0, arguments.MAX_SLOT),
+            None if hyper is None else hyper._core,
+        )
+
     def _walk(
         self,
         start: ArrayLike,

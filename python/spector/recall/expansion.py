@@ -10,13 +10,14 @@ is left out and named in `degraded` (EXP-5).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from spector.graph import EntityDirectory
 from spector.store.graphs import Graphs
 from spector.store.journal import Reader
 from spector.store.model import MemoryRow
@@ -26,6 +27,7 @@ from .fusion import Candidates
 if TYPE_CHECKING:
     from .steps import RecallContext
 
+_NOBODY: Final = 2**32 - 1
 _FORWARD: Final = 0.8
 _BACKWARD: Final = 0.7
 _HOPS: Final = 3
@@ -33,6 +35,12 @@ _SEEDS: Final = 10
 _MENTIONERS: Final = 3  # seeds whose texts are read for names
 _SECOND_STEP: Final = 0.4
 _FEW_NAMES: Final = 3
+_ENTITY_SEEDS: Final = 5
+_ASKED: Final = 0.5  # strength of what the query names, where the first seed's entities have 1
+_STEPS: Final = 2
+_SHARE: Final = 0.25
+_LEAST: Final = 0.01
+_MOST_MEMORIES: Final = 200  # of an entity that says anything
 
 
 class Path(NamedTuple):
@@ -79,6 +87,11 @@ class Reached:
         self._scale = scale
         self._paths = paths
 
+    @property
+    def traced(self) -> bool:
+        """Whether somebody wants to know the ways."""
+        return self._paths is not None
+
     def raise_to(
         self, slot: int, activation: float, seed: int | None = None, via: str = ""
     ) -> None:
@@ -88,6 +101,13 @@ class Reached:
         if self._paths is not None:
             gain = activation * self._scale
             self._paths.append(Path(self._layer, slot, seed, via, activation, gain))
+
+    def raise_many(self, slots: Sequence[int], activations: Sequence[float]) -> None:
+        """`raise_to` for several, where nobody wants to know the ways."""
+        values = self.values
+        for slot, activation in zip(slots, activations, strict=True):
+            if activation > values.get(slot, 0.0):
+                values[slot] = activation
 
 
 Step = Callable[[Widening, Reached], None]
@@ -170,16 +190,93 @@ def _lead_to(
     activation: float,
     seed: int | None,
 ) -> set[int]:
-    directory = widening.graphs.entities
     slots = {
         slot
         for entity in entities
-        for slot in directory.memories_for_entity(entity).tolist()
+        for slot in widening.graphs.about(entity).tolist()
         if slot != seed
     }
     for slot in slots:
         reached.raise_to(slot, activation / math.sqrt(len(slots)), seed, name)
     return slots
+
+
+def _asked(widening: Widening) -> dict[str, list[int]]:
+    """The entities that the query means, by name: those of the caller, else known names in it."""
+    directory = widening.graphs.entities
+    hints = widening.context.options.entities
+    if hints:
+        found = ((name, directory.find_entity(name)) for name in hints)
+        return {name: [entity] for name, entity in found if entity >= 0}
+    text = widening.context.text
+    return {} if text is None else dict(widening.graphs.mentions.names.find(text))
+
+
+def entity(widening: Widening, reached: Reached) -> None:
+    """What mentions the entities that the query names, or what is around these over two steps of
+    relations and events; and what mentions those of the first seeds (EXP-1)."""
+    mentions = widening.graphs.mentions
+    directory = widening.graphs.entities
+    if not len(mentions):
+        return
+    asked = {entity for entities in _asked(widening).values() for entity in entities}
+    if asked:
+        hyper = mentions.hyper
+        found = directory.spread(sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper)
+        _raise_all(reached, directory, found, None)
+    seeds = widening.seeds[:_ENTITY_SEEDS].tolist()
+    for seed, strength in zip(seeds, widening.strengths.tolist(), strict=False):
+        own = directory.entities_for_memory(seed)
+        if not len(own):
+            continue
+        # One of many says less.
+        each = strength * min(1.0, _FEW_NAMES / len(own)) ** 0.25
+        found = directory.spread(own, each, 0, 0, _MOST_MEMORIES)
+        _raise_all(reached, directory, found, seed)
+
+
+def _raise_all(
+    reached: Reached,
+    directory: EntityDirectory,
+    found: tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64], npt.NDArray[np.uint32]],
+    seed: int | None,
+) -> None:
+    """Note what `EntityDirectory.spread` found, but for the seed itself and what is next to
+    nothing."""
+    kept = found[1] >= _LEAST
+    if seed is not None:
+        kept &= found[0] != seed
+    slots, activations = found[0][kept].tolist(), found[1][kept].tolist()
+    if not reached.traced:
+        reached.raise_many(slots, activations)
+        return
+    for slot, activation, way in zip(slots, activations, found[2][kept].tolist(), strict=True):
+        via = " > ".join(directory.name(each) for each in way if each != _NOBODY)
+        reached.raise_to(slot, activation, seed, via)
+
+
+def hyperedge(widening: Widening, reached: Reached) -> None:
+    """What tells of an event that at least two of the entities took part in which the query names
+    (HYP-7)."""
+    hyper = widening.graphs.mentions.hyper
+    if not len(hyper):
+        return
+    asked = _asked(widening)
+    if len(asked) < 2:
+        return
+    took_part: dict[int, list[str]] = {}
+    for name, entities in asked.items():
+        events = {event for entity in entities for event in hyper.hyperedges_for(entity).tolist()}
+        for event in events:
+            took_part.setdefault(event, []).append(name)
+    common = sorted(event for event, names in took_part.items() if len(names) > 1)
+    if not common:
+        return
+    memories = hyper.edges(common).memories.tolist()
+    share = 1 / math.sqrt(len(set(memories)))
+    for event, slot in zip(common, memories, strict=True):
+        names = took_part[event]
+        reached.raise_to(slot, share * len(names) / len(asked), None, " + ".join(names))
 
 
 def cross_capture(widening: Widening, reached: Reached) -> None:
@@ -205,6 +302,8 @@ STEPS: Final[dict[str, Step]] = {
     "hebbian": hebbian,
     "temporal": temporal,
     "mention": mention,
+    "entity": entity,
+    "hyperedge": hyperedge,
     "cross_capture": cross_capture,
 }
 

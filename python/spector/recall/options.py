@@ -19,6 +19,7 @@ from spector.store.values import (
     check_flag,
     check_keys,
     check_label,
+    check_name_list,
     check_tags,
     check_time,
 )
@@ -33,6 +34,8 @@ GRAPH_WEIGHTS: Final = {
     "author": 0.2,
     "about": 0.75,
     "mention": 0.9,
+    "entity": 1.25,
+    "hyperedge": 0.5,
     "cross_capture": 0.25,
 }
 LATE_INTERACTIONS = ("list", "rerank", "off")
@@ -100,7 +103,10 @@ class RecallOptions:
     graph_weights : mapping, optional
         How much a layer of the graph counts, each in [0, 10], where it is not to be the default;
         0 leaves it out. Layers are "temporal", "hebbian", "author", "about", "mention",
-        "cross_capture".
+        "entity", "hyperedge", "cross_capture".
+    entities : str or iterable of str
+        Names of what the query is about, for the layers "entity" and "hyperedge"; by default
+        names in its text that memories mention (EXP-1).
     trace : bool
         Tell of each hit how the graph reached it (EXP-9).
 
@@ -135,6 +141,7 @@ class RecallOptions:
     strictness: float = 1.0
     graph_expansion: bool = True
     graph_weights: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
+    entities: str | Iterable[str] = ()
     trace: bool = False
     _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
 
@@ -168,6 +175,7 @@ class RecallOptions:
         check_flag("graph_expansion", self.graph_expansion)
         check_flag("trace", self.trace)
         put("graph_weights", _check_weights(self.graph_weights))
+        put("entities", check_name_list("entities", self.entities))
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:

@@ -19,7 +19,8 @@ class Edge:
     Attributes
     ----------
     layer : str
-        "temporal", "hebbian", "author", "about", "mention" or "cross_capture".
+        "temporal", "hebbian", "author", "about", "mention", "entity", "hyperedge" or
+        "cross_capture".
     seed : str or None
         The memory from which it started; None if the query itself led there.
     via : str

@@ -181,6 +181,13 @@ class Graphs:
                 self.names.add(name, number)
         return list(zip(numbers.tolist(), slots, strict=True))
 
+    def about(self, entity: int) -> npt.NDArray[np.uint32]:
+        """The memories that are about an entity, not those that only mention it (AM-10)."""
+        if not len(self.mentions):
+            return self.entities.memories_for_entity(entity)
+        links = self.entities.links(entity)
+        return links.memories[links.about]
+
     def _set_authors(self, slots: Sequence[int], authors: Sequence[str | None]) -> None:
         if not slots or (not self._author_numbers and not any(authors)):
             return

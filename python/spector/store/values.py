@@ -388,8 +388,14 @@ def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
 
 def check_names(name: str, value: object) -> str:
     """JSON text of names that are not blank, in the order given, without duplicates."""
+    names = check_name_list(name, value)
+    return encode_json(list(names)) if names else "[]"
+
+
+def check_name_list(name: str, value: object) -> tuple[str, ...]:
+    """Names that are not blank, in the order given, without duplicates."""
     if value is None or (isinstance(value, (tuple, list)) and not value):
-        return "[]"
+        return ()
     if isinstance(value, str):
         value = (value,)
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
@@ -397,7 +403,7 @@ def check_names(name: str, value: object) -> str:
     names = dict.fromkeys(check_label(f"each of {name}", item).strip() for item in value)
     if "" in names:
         raise ValueError(f"each of {name} must hold more than blanks, got {show(value)}")
-    return encode_json(list(names))
+    return tuple(names)
 
 
 _ENTITY_KEYS: Final = ("name", "type", "role", "relations")

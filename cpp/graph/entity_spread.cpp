@@ -1,0 +1,140 @@
+#include "graph/entity_spread.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <tuple>
+#include <unordered_map>
+
+namespace spector {
+namespace {
+
+constexpr std::uint32_t kNone = EntityDirectory::kNone;
+
+struct Met {
+  std::uint32_t entity;
+  std::uint32_t from;  // the place of the one before it, or kNone
+  double strength;
+};
+
+// Entities in the order in which they were met, each once.
+class Around {
+ public:
+  explicit Around(const EntityDirectory::View& directory, const HyperGraph::View* hyper)
+      : directory_(directory), hyper_(hyper) {}
+
+  // Of one step an entity keeps its greatest strength, of several the first step's.
+  void meet(std::uint32_t entity, std::uint32_t from, double strength) {
+    const auto [place, is_new] =
+        places_.try_emplace(entity, static_cast<std::uint32_t>(met_.size()));
+    if (is_new) {
+      met_.push_back({entity, from, strength});
+    } else if (place->second >= step_begin_ && met_[place->second].strength < strength) {
+      met_[place->second] = {entity, from, strength};
+    }
+  }
+
+  // Lets those of the last step pass on their strength.
+  void step(double share) {
+    std::vector<std::uint32_t> order;
+    for (std::size_t i = step_begin_; i < met_.size(); ++i) {
+      order.push_back(static_cast<std::uint32_t>(i));
+    }
+    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+      return std::tuple(-met_[a].strength, met_[a].entity) <
+             std::tuple(-met_[b].strength, met_[b].entity);
+    });
+    if (order.size() > SpreadLimits::kMostEntities) order.resize(SpreadLimits::kMostEntities);
+    step_begin_ = met_.size();
+    for (const std::uint32_t place : order) pass_on(place, share * met_[place].strength);
+  }
+
+  [[nodiscard]] std::span<const Met> met() const noexcept { return met_; }
+
+ private:
+  void pass_on(std::uint32_t place, double strength) {
+    const std::uint32_t entity = met_[place].entity;
+    const auto pass = [&](std::uint32_t to, float weight) {
+      meet(to, place, strength * std::min(1.0, static_cast<double>(weight)));
+    };
+    const std::span<const EntityDirectory::Relation> out = directory_.relations_of(entity);
+    for (std::size_t i = 0; i < std::min(out.size(), SpreadLimits::kMostAround); ++i) {
+      pass(out[i].target, out[i].weight);
+    }
+    const std::span<const EntityDirectory::Incoming> in = directory_.incoming(entity);
+    for (std::size_t i = 0; i < std::min(in.size(), SpreadLimits::kMostAround); ++i) {
+      for (const EntityDirectory::Relation& relation : directory_.relations_of(in[i].source)) {
+        if (relation.target == entity && relation.type == in[i].type) {
+          pass(in[i].source, relation.weight);
+        }
+      }
+    }
+    if (hyper_ == nullptr) return;
+    const std::span<const std::uint32_t> events = hyper_->hyperedges_of(entity);
+    for (std::size_t i = 0; i < std::min(events.size(), SpreadLimits::kMostAround); ++i) {
+      const HyperGraph::Edge event = hyper_->edge(events[i]);
+      for (const HyperGraph::Vertex& vertex : event.vertices) {
+        if (vertex.entity >= directory_.size()) continue;
+        pass(directory_.resolve_known(vertex.entity), event.weight);
+      }
+    }
+  }
+
+  const EntityDirectory::View& directory_;
+  const HyperGraph::View* hyper_;
+  std::vector<Met> met_;
+  std::unordered_map<std::uint32_t, std::uint32_t> places_;
+  std::size_t step_begin_ = 0;
+};
+
+}  // namespace
+
+std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& directory,
+                                             const HyperGraph::View* hyper,
+                                             std::span<const std::uint32_t> starts,
+                                             std::span<const double> strengths,
+                                             const SpreadLimits& limits) {
+  Around around(directory, hyper);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    around.meet(directory.resolve(starts[i]), kNone, strengths[i]);
+  }
+  for (std::uint32_t step = 0; step < std::min(limits.steps, SpreadLimits::kMostSteps); ++step) {
+    around.step(limits.share);
+  }
+  const std::span<const Met> met = around.met();
+  struct Activated {
+    std::uint32_t memory;
+    std::uint32_t place;
+    double activation;
+  };
+  std::vector<Activated> all;
+  for (std::uint32_t place = 0; place < met.size(); ++place) {
+    const EntityDirectory::Node& node = directory.node(met[place].entity);
+    if (node.adj_count == 0 || node.adj_count > limits.most_links) continue;
+    const double strength = met[place].strength / std::sqrt(static_cast<double>(node.adj_count));
+    directory.for_each_piece(node, [&](std::span<const EntityDirectory::Link> links) {
+      for (const EntityDirectory::Link& link : links) {
+        const double weight = std::min(1.0, static_cast<double>(link.strength()));
+        all.push_back({link.memory, place, strength * weight});
+      }
+    });
+  }
+  std::sort(all.begin(), all.end(), [](const Activated& a, const Activated& b) {
+    return std::tuple(a.memory, -a.activation, a.place) <
+           std::tuple(b.memory, -b.activation, b.place);
+  });
+  std::vector<ActivatedMemory> found;
+  for (const Activated& one : all) {
+    if (!found.empty() && found.back().memory == one.memory) continue;
+    ActivatedMemory& added =
+        found.emplace_back(ActivatedMemory{one.memory, {kNone, kNone, kNone}, one.activation});
+    std::size_t n = 0;
+    for (std::uint32_t at = one.place; at != kNone; at = met[at].from) ++n;
+    for (std::uint32_t at = one.place; at != kNone; at = met[at].from) {
+      added.path[--n] = met[at].entity;
+    }
+  }
+  return found;
+}
+
+}  // namespace spector
