@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,26 @@ def test_the_commands_it_names_exist():
     text = README.read_text("utf-8")
     for name in [*re.findall(r"^spector (\w+)", text, re.MULTILINE), "analyze"]:
         assert name in commands, name
+
+
+def test_the_configurations_of_mcp_clients_start_a_server(tmp_path):
+    pytest.importorskip("mcp", reason="the SDK belongs to the extra mcp")
+    import anyio
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    async def names(arguments):
+        run = "import sys; from spector.mcp import main; sys.exit(main())"
+        command = StdioServerParameters(command=sys.executable, args=["-c", run, *arguments])
+        async with Client(stdio_client(command)) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    blocks = re.findall(r"```json\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        (servers,) = json.loads(block).values()
+        server = servers["memory"]
+        assert server["command"].endswith("/bin/spector-mcp")
+        option, folder = server["args"]
+        assert folder.startswith("/home/me/")
+        assert "memory_recall" in anyio.run(names, [option, str(tmp_path)])

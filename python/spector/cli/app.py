@@ -787,6 +787,45 @@ def analyze(
         print_table(("word", "tokens"), rows)
 
 
+class Tools(str, Enum):
+    """Which tools an MCP server lists."""
+
+    default = "default"
+    all = "all"
+
+
+class Transport(str, Enum):
+    """How an MCP server talks."""
+
+    stdio = "stdio"
+    http = "http"
+
+
+@app.command()
+def mcp(
+    path: SpacePath = _DEFAULT_PATH,
+    tools: Annotated[Tools, typer.Option(help="The eight that agents need, or all.")] = (
+        Tools.default
+    ),
+    transport: Annotated[Transport, typer.Option(help="Standard streams, or HTTP.")] = (
+        Transport.stdio
+    ),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of http; 0 takes a free one.")
+    ] = 8765,
+) -> None:
+    """Serve the space to MCP clients until they leave, or until ctrl-C.
+
+    It is made when it is not there. http listens on 127.0.0.1 under /mcp.
+
+    \b
+    spector mcp --path agent-memory
+    """
+    from spector.mcp import serve
+
+    serve(path, tools=tools.value, transport=transport.value, port=port)
+
+
 _config = typer.Typer(no_args_is_help=True, help="Options from spector.yml and the environment.")
 app.add_typer(_config, name="config")
 
