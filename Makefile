@@ -18,6 +18,7 @@ lint: $(VENV)/dev.installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python tests/check_labels.py
 	git ls-files '*.hpp' '*.cpp' '*.inl' | grep -v unicode_tables | \
 	  xargs $(VENV)/bin/clang-format --dry-run --Werror
 

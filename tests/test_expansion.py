@@ -163,7 +163,7 @@ def test_only_what_the_filter_allows_is_added(memory: SpectorMemory) -> None:
 
 
 def test_no_score_falls(memory: SpectorMemory) -> None:
-    """AM-5, AM-13: the graph adds; what it does not reach keeps its score."""
+    """EXP-4, AM-5, AM-13: the graph adds; what it does not reach keeps its score."""
     tell(memory, "s", "one apple apple", "two apple and pears", "three apple plums")
     memory.remember("apple far away", id="far")
     before = {hit.id: hit.score for hit in memory.recall("apple", graph_expansion=False)}
@@ -174,13 +174,34 @@ def test_no_score_falls(memory: SpectorMemory) -> None:
 
 
 def test_the_strongest_path_of_a_layer_counts(memory: SpectorMemory) -> None:
-    """AM-5: the number of paths does not."""
+    """EXP-4, EXP-6, AM-5: the number of paths does not, and it is returned once."""
     tell(memory, "s", "one apple", "two apple", "three apple", "four nothing")
     (hit,) = [hit for hit in memory.recall("apple", trace=True) if hit.id == "four"]
     temporal = [edge.gain for edge in hit.trace if edge.layer == "temporal"]
     hebbian = [edge.gain for edge in hit.trace if edge.layer == "hebbian"]
     assert len(temporal) == 3
     assert hit.score == pytest.approx(max(temporal) + max(hebbian), rel=1e-5)
+
+
+def test_results_are_ordered_by_score_and_cut(memory: SpectorMemory) -> None:
+    """EXP-7, GEN-4: what the graph added takes its place among the others."""
+    tell(memory, "s", "one apple", "two pears", "three plums", "four figs")
+    memory.remember("an apple among so many other words that it matters little", id="far")
+    hits = memory.recall("apple")
+    assert len(hits) == 5
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    for k in range(1, 5):
+        cut = memory.recall("apple", k=k)
+        assert [(hit.id, hit.score) for hit in cut] == [(hit.id, hit.score) for hit in hits[:k]]
+
+
+def test_additions_are_not_expanded(memory: SpectorMemory) -> None:
+    """EXP-8: a step starts at the seeds only, three hops from them (TMP-4)."""
+    told = ["one apple", "two", "three", "four", "five", "six"]
+    tell(memory, "s", *told)
+    weights = dict.fromkeys(("hebbian", "cross_capture", "mention"), 0)
+    found = memory.recall("apple", graph_weights=weights)
+    assert ids(found) == ["one", "two", "three", "four"]
 
 
 def test_a_trace_adds_up_and_changes_nothing(memory: SpectorMemory) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,31 @@ def test_examples_in_docstrings(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+LOW_LEVEL = {
+    "lexical": ["BM25Index"],
+    "sparse": ["SparseIndex"],
+    "ann": ["HnswIndex"],
+    "bandit": ["ProfileAdaptor"],
+    "graph": [
+        *("HebbianGraph", "TagCoActivation", "TemporalChain", "EntityDirectory"),
+        *("HyperGraph", "TypeRegistry", "CrossCapture"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in LOW_LEVEL.items() for name in names]
+)
+def test_api_5_low_level_objects_stand_alone(module, name):
+    """Each is made without a memory, and has a docstring that says how it is used."""
+    made = getattr(importlib.import_module(f"spector.{module}"), name)
+    if name == "HnswIndex" and find_spec("usearch") is None:
+        pytest.skip("usearch belongs to the extra ann")
+    needed = {"HnswIndex": [2], "TypeRegistry": ["entities"]}
+    made(*needed.get(name, []))
+    assert made.__doc__
 
 
 def test_crc32c_and_hash64():
