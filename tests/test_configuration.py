@@ -15,7 +15,8 @@ from spector.store.values import UNSET
 
 #: Keywords of `open` that are no values, and the conditions of one query.
 NOT_CONFIGURED = {"path", "config", "clock"}
-OF_ONE_QUERY = {"tags", "tag_match", "type", "author", "since", "until", "graph_weights"}
+OF_ONE_QUERY = {"tags", "tag_match", "type", "author", "since", "until"}
+OF_ONE_QUERY |= {"graph_weights", "entities"}
 
 
 def values(source, **environment):

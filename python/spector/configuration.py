@@ -211,6 +211,8 @@ OPTIONS: Final = (
     _weight("author", "weight of a named author's memories (AM-7)"),
     _weight("about", "weight of what is about a name in the query (AM-10)"),
     _weight("mention", "weight of what is about a name in a hit (AM-10)"),
+    _weight("entity", "weight of what mentions who the query or a hit does (EXP-1)"),
+    _weight("hyperedge", "weight of events with two entities of the query (HYP-7)"),
     _weight(
         "cross_capture", "weight of tags that go with a hit's (XCP-5)", "cross_capture.attenuation"
     ),
