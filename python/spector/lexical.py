@@ -235,12 +235,14 @@ class TextIndex:
         analyzer: Analyzer = "code",
         language: str | None = "english",
     ) -> None:
+        self.k1 = arguments.number("k1", k1)
+        self.b = arguments.number("b", b)
         self.analyzer = _check_analyzer(analyzer)
         self.language = language
         stemmer = _stemmer(analyzer, language)
         self._core = _core.TextIndex(
-            arguments.number("k1", k1),
-            arguments.number("b", b),
+            self.k1,
+            self.b,
             analyzer,
             stemmer,
             _uses_stop_words(language),
@@ -328,6 +330,49 @@ class TextIndex:
     def compact(self) -> None:
         """Free what removed and replaced texts still hold; scores do not change (IDX-2)."""
         self._core.compact()
+
+    def save(self, path: str | os.PathLike[str], bound: int) -> None:
+        """Write the index to a file, which then is there entirely or not at all.
+
+        It is compacted first. Changes wait until the file is written; searches do not.
+
+        Parameters
+        ----------
+        path : path-like
+        bound : int
+            Above all slots.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written (an OSError with its errno); the old one is as it was.
+        """
+        rows = _core.RowTable()
+        rows.assign(list(map(str, range(bound))))  # the file has an id for each document
+        name = self.analyzer if isinstance(self.analyzer, str) else "callable"
+        settings = _core.IndexSettings(name, self.language or "", self.fingerprint)
+        self._core.save(os.fsencode(path), settings, rows)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Of an empty index: take what `save` wrote; the file is used where it is.
+
+        Raises
+        ------
+        CorruptionError
+            The file is damaged, or not one of `save`.
+        VersionError
+            It was made with other settings.
+        StorageError
+            It cannot be read (an OSError with its errno).
+        """
+        file = _core.IndexFile(os.fsencode(path), True)
+        saved = file.settings
+        if (saved.fingerprint, saved.k1, saved.b) != (self.fingerprint, self.k1, self.b):
+            raise VersionError(
+                f"{os.fspath(path)} was made with {saved.fingerprint}, k1={saved.k1} and"
+                f" b={saved.b}, but this is {self.fingerprint}, k1={self.k1} and b={self.b}"
+            )
+        self._core.load(file)
 
     def __len__(self) -> int:
         return self._core.size()

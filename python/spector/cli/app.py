@@ -459,6 +459,40 @@ def compact(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
 
 
 @app.command()
+def snapshot(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Write a snapshot, from which the space opens faster.
+
+    Long imports and long-lived processes make them by themselves.
+
+    \b
+    spector snapshot --path agent-memory
+    """
+    with _open(path) as memory:
+        event = memory.snapshot()
+    if json:
+        print_json({"event": event})
+    else:
+        note(f"{path}: snapshot of event {event:,}")
+
+
+@app.command()
+def repair(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
+    """Build anew all that follows from the journal: indexes, graph and snapshots.
+
+    A damaged journal cannot be repaired: restore it from a backup.
+
+    \b
+    spector repair --path agent-memory
+    """
+    with _open(path) as memory:
+        event = memory.repair()
+    if json:
+        print_json({"event": event})
+    else:
+        note(f"{path}: built anew up to event {event:,}")
+
+
+@app.command()
 def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; - reads stdin.")],
     id: Annotated[

@@ -20,6 +20,7 @@ from .model import (
     tags_of,
     vector_crc,
 )
+from .snapshots import notices
 from .values import check_path
 
 
@@ -151,7 +152,9 @@ def check(path: str | os.PathLike[str]) -> Report:
         journal = Journal.existing(folder)
     except (CorruptionError, VersionError) as error:
         return Report(str(folder / FILE_NAME), problems=[_problem(error)])
-    return check_journal(journal)
+    report = check_journal(journal)
+    report.warnings.extend(notices(folder))
+    return report
 
 
 def check_journal(journal: Journal) -> Report:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from spector.graph import (
 from .mentions import Mentions
 from .model import Event, EventType, MemoryRow, tags_of
 from .names import NameIndex
+from .snapshots import load_array, load_json, save_array, save_json
 
 #: How many memories before it in its session a new one is associated with (HEB-5, AM-14).
 WINDOW: Final = 8
@@ -140,8 +142,11 @@ class Graphs:
         self.mentions.remove(slots)
         self._set_authors(slots, [None] * len(slots))
 
-    def put(self, rows: Mapping[int, MemoryRow]) -> None:
-        """Let memories have what their rows say, instead of what they had."""
+    def put(self, rows: Mapping[int, MemoryRow], names: bool = True) -> None:
+        """Let memories have what their rows say, instead of what they had.
+
+        Without `names`, `put_names` comes later.
+        """
         fresh: list[int] = []
         tags: list[tuple[str, ...]] = []
         for slot, row in rows.items():
@@ -156,6 +161,11 @@ class Graphs:
         if fresh:
             self.coactivation.observe_many(tags)
             self.capture.add_many(fresh, tags)
+        if names:
+            self.put_names(rows)
+
+    def put_names(self, rows: Mapping[int, MemoryRow]) -> None:
+        """The part of `put` about whom and what memories name, which no snapshot holds."""
         self.mentions.remove(list(rows))
         self.mentions.put(rows, self._set_about(rows))
         self._set_authors(list(rows), [row[7] for row in rows.values()])
@@ -216,6 +226,53 @@ class Graphs:
         known = slots < len(self._author_of)
         own[known] = self._author_of[slots[known]]
         return np.isin(own, np.asarray(authors, np.uint32))
+
+    # Snapshots
+
+    @property
+    def size(self) -> int:
+        """One more than the highest slot so far."""
+        return self._size
+
+    def save_parts(self, folder: Path) -> None:
+        """Write all but what `put_names` makes."""
+        self.hebbian.save(folder / "hebbian.graph")
+        self.temporal.save(folder / "temporal.chain")
+        self.coactivation.save(folder / "coactivation.dat")
+        tags = self.capture.tags()
+        number = {tag: place for place, tag in enumerate(tags)}
+        tagged = sorted({slot for tag in tags for slot in self.capture.slots(tag).tolist()})
+        uses = [[number[tag] for tag in self.capture.tags(slot)] for slot in tagged]
+        save_array(folder / "tagged.npy", np.asarray(tagged, "<u4"))
+        save_array(folder / "tags.npy", np.asarray([n for each in uses for n in each], "<u4"))
+        save_array(folder / "tag-ends.npy", np.cumsum([len(each) for each in uses], dtype="<u8"))
+        sessions = {
+            "size": self._size,
+            "sessions": list(self._sessions),
+            "recent": list(self._recent.items()),
+            "newest": list(self._newest.items()),
+            "tags": tags,
+        }
+        save_json(folder / "sessions.json", sessions)
+
+    def load_parts(self, folder: Path) -> None:
+        """Of new graphs: take what `save_parts` wrote."""
+        self.hebbian = HebbianGraph.load(folder / "hebbian.graph")
+        self.temporal = TemporalChain.load(folder / "temporal.chain")
+        self.coactivation = TagCoActivation.load(folder / "coactivation.dat")
+        stored = load_json(folder / "sessions.json")
+        self._size = stored["size"]
+        self._sessions = {name: number for number, name in enumerate(stored["sessions"], 1)}
+        self._recent = dict(stored["recent"])
+        for session, slots in self._recent.items():
+            for slot in slots:
+                self._recent_in.setdefault(slot, []).append(session)
+        self._newest = dict(stored["newest"])
+        self._newest_in = {slot: session for session, slot in self._newest.items()}
+        names = [stored["tags"][number] for number in load_array(folder / "tags.npy").tolist()]
+        ends = load_array(folder / "tag-ends.npy").tolist()
+        uses = [names[first:end] for first, end in zip([0, *ends], ends, strict=False)]
+        self.capture.add_many(load_array(folder / "tagged.npy"), uses)
 
     def bytes(self) -> dict[str, int]:
         """Memory of each layer (BUD-7)."""

@@ -25,7 +25,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -256,6 +256,8 @@ class Reader:
         self.kept: dict[int, MemoryRow] | None = None
         #: The slots that filters keep, likewise.
         self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] | None = None
+        #: What still has to be done before columns decide which memories are found.
+        self.audit: Callable[[Reader], object] | None = None
 
     def begin(self) -> None:
         """Fix the state that all later questions see."""
@@ -357,6 +359,31 @@ class Reader:
                     found[vector.content] = vector.data
         return found
 
+    def events_total(self, last: int) -> Total:
+        """Count and checksum sum of the events up to `last`."""
+        count, crc_sum = self._connection.execute(
+            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq <= ?", (last,)
+        ).fetchone()
+        return Total(count, add_crc(0, crc_sum))
+
+    def quick_problems(self) -> Iterator[str]:
+        """Where counts and checksum sums of the tables differ from the totals; no row is read."""
+        totals = self.totals()
+        for name in TABLES:
+            count, crc_sum = self._connection.execute(
+                f"SELECT count(*), coalesce(sum(crc), 0) FROM {name}"
+            ).fetchone()
+            if Total(count, add_crc(0, crc_sum)) != totals[name]:
+                yield f"the rows of {name} do not add up to the stored totals"
+
+    def named_slots(self) -> list[int]:
+        """The memories that name somebody or something: author, subject or mention."""
+        cursor = self._connection.execute(
+            "SELECT slot FROM memories WHERE author IS NOT NULL OR about != '[]' OR entities != ''"
+            " ORDER BY slot"
+        )
+        return [row[0] for row in cursor]
+
     def every_vector(self) -> Iterator[VectorRow]:
         """All vectors in order, not verified."""
         cursor = self._connection.execute(
@@ -367,9 +394,9 @@ class Reader:
     def vector_total(self) -> Total:
         """Count and checksum sum of the vectors as they are."""
         count, crc_sum = self._connection.execute(
-            "SELECT count(*), total(crc) FROM vectors"
+            "SELECT count(*), coalesce(sum(crc), 0) FROM vectors"
         ).fetchone()
-        return Total(count, add_crc(0, int(crc_sum)))
+        return Total(count, add_crc(0, crc_sum))
 
     def slots(self) -> Iterator[tuple[int, int]]:
         """Slot and checksum of each memory, in the order of slots."""
@@ -415,6 +442,8 @@ class Reader:
         matches = self.kept_matches
         if matches is not None and (known := matches.get(wanted)) is not None:
             return known
+        if self.audit is not None:
+            self.audit(self)
         asked = wanted
         if len(wanted.tags) > 1 and wanted.tag_match == "all":
             wanted = replace(wanted, tags=tuple(sorted(wanted.tags, key=self._uses)))
@@ -435,6 +464,8 @@ class Reader:
 
     def newest_first(self, wanted: Filter, limit: int, after: str | None) -> list[Memory]:
         """A page of memories by descending timestamp, after the memory `after`."""
+        if self.audit is not None:
+            self.audit(self)
         conditions, parameters = wanted.conditions()
         if after is not None:
             last = self.find(after)
@@ -885,6 +916,8 @@ class Journal:
         self._access = "" if path is None else _access(path)
         self._state = self._file_state() if _IMMUTABLE in self._access else None
         self.newly_set_aside: list[Path] = []
+        #: Checks all rows, where they were not when the space was opened: see `Reader.audit`.
+        self.audit: Callable[[Reader], object] | None = None
         self._writer = self._connect()
         _open_journals.add(self)
 
@@ -1002,6 +1035,11 @@ class Journal:
             )
 
     @property
+    def busy_timeout(self) -> float:
+        """Seconds to wait for other processes."""
+        return self._busy_timeout
+
+    @property
     def read_only(self) -> bool:
         """Whether this process may not write to the folder or the file."""
         return bool(self._access)
@@ -1036,6 +1074,7 @@ class Journal:
             connection = self._borrow()
             try:
                 reader = Reader(connection, self.where)
+                reader.audit = self.audit
                 if begin:
                     reader.begin()
                 yield reader
@@ -1087,7 +1126,7 @@ class Journal:
     def transaction(self) -> Iterator[Transaction]:
         """A write transaction: committed at the end of the block, undone if anything is raised."""
         with translated(self.where), self._turns():
-            self._check_writable()
+            self.check_writable()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(self._writer, self.where)
@@ -1100,7 +1139,8 @@ class Journal:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise if this object may not be written to."""
         self.check_usable()
         if self.path is not None and self.read_only:
             raise StorageError(
@@ -1137,7 +1177,7 @@ class Journal:
     def compact(self) -> None:
         """Write the file anew without free space, and empty its log: what was deleted is gone."""
         with translated(self.where), self._turns():
-            self._check_writable()
+            self.check_writable()
             try:
                 self._writer.execute("PRAGMA secure_delete = ON")
                 self._writer.execute("VACUUM")
@@ -1327,7 +1367,7 @@ def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> list[
     orphans: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
-    with _creation_lock(folder, busy_timeout):
+    with locked(folder / LOCK_NAME, busy_timeout, "is making the space"):
         if path.exists():
             return orphans
         new = folder / (FILE_NAME + ".new")
@@ -1340,36 +1380,37 @@ def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> list[
         with contextlib.closing(_connect(new, busy_timeout)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             _fill(connection, meta)
-        _sync(new)
+        sync(new)
         new.rename(path)
-        _sync(folder)
-        _sync(folder.parent)
+        sync(folder)
+        sync(folder.parent)
     return orphans
 
 
 @contextlib.contextmanager
-def _creation_lock(folder: Path, busy_timeout: float) -> Iterator[None]:
+def locked(path: Path, timeout: float, doing: str) -> Iterator[None]:
+    """Hold the lock file; LockedError after `timeout` seconds says what the other one is doing."""
     import fcntl
 
     start = time.monotonic()
-    with (folder / LOCK_NAME).open("ab") as file:
+    with path.open("ab") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 waited = time.monotonic() - start
-                if waited >= busy_timeout:
+                if waited >= timeout:
                     raise LockedError(
-                        f"{folder / LOCK_NAME} has been locked by another process, which is making"
-                        f" the space, for the {waited:.1f} s that this call waited (busy_timeout);"
-                        " retrying is safe"
+                        f"{path} has been locked by another process, which {doing}, for the"
+                        f" {waited:.1f} s that this call waited (busy_timeout); retrying is safe"
                     ) from None
                 time.sleep(0.01)
         yield
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Let what is in a file, or the names in a folder, be on stable storage."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

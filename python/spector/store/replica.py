@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from .graphs import Graphs
 from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
 from .nearby import Nearby
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
+
+if TYPE_CHECKING:
+    from .journal import Reader
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Replica:
         # whoever still reads the state before it leaves its rows in the old one.
         self.kept: dict[int, MemoryRow] = {}
         self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] = {}
+        self._filled = True  # False between `load_parts` and `fill`
 
     def apply(
         self,
@@ -93,15 +98,22 @@ class Replica:
         if self.keywords:
             texts = [row[2] for row in rows.values()]
             self.index.put(slots, texts, [row[3] for row in rows.values()])
-        self.graphs.put(rows)
+        self.graphs.put(rows, names=self._filled)
+        found = self._vectors_by_kind(vectors)
+        self._put_records(slots, rows, found["dense"])
+        if self._filled:
+            self._put_sparse(slots, found["sparse"])
+            self._put_tokens(slots, found["tokens"])
+
+    def _vectors_by_kind(
+        self, vectors: Mapping[int, Sequence[VectorRow]]
+    ) -> dict[str, dict[int, bytes]]:
         found: dict[str, dict[int, bytes]] = {"dense": {}, "sparse": {}, "tokens": {}}
         for slot, of_slot in vectors.items():
             for vector in of_slot:
                 if vector.model == self._model(vector.kind):
                     found[vector.kind][slot] = vector.data
-        self._put_records(slots, rows, found["dense"])
-        self._put_sparse(slots, found["sparse"])
-        self._put_tokens(slots, found["tokens"])
+        return found
 
     def _model(self, kind: str) -> str:
         return str(getattr(self.shape, kind))
@@ -135,7 +147,7 @@ class Replica:
             fields = {name: column[chosen] for name, column in columns.items()}
             fields["type"] = fields["type"].tolist()
             self.records.put(some, dense, **fields)
-            if self.nearby is None:
+            if self.nearby is None or not self._filled:
                 continue
             if dense is None:
                 self.nearby.remove(some)
@@ -161,6 +173,48 @@ class Replica:
             np.concatenate([codes for codes, _ in parts]),
             np.concatenate([scales for _, scales in parts]),
         )
+
+    # Snapshots. A new store gets one line in `save_parts` and one in `load_parts`; plain values and
+    # arrays go through `save_json` and `save_array` of `snapshots.py`. What is saved must be the
+    # state after the last event that was applied, and loading must give that state back. What
+    # follows from rows alone may be left out and made in `fill` instead. The checksums of the files
+    # hold when they are loaded; a store that raises then has the whole snapshot set aside.
+
+    def save_parts(self, folder: Path) -> None:
+        """Write the stores into a folder. Readers go on, nobody changes the replica meanwhile."""
+        self.index.save(folder / "bm25.idx", self.graphs.size)
+        self.records.save(folder / "records.seg")
+        self.graphs.save_parts(folder)
+
+    def load_parts(self, folder: Path) -> None:
+        """Of a new replica: take the stores that `save_parts` wrote."""
+        if self.keywords:
+            self.index.load(folder / "bm25.idx")
+        self.records = RecordStore.load(folder / "records.seg")
+        self.graphs.load_parts(folder)
+        self._filled = False
+
+    def fill(self, reader: Reader, batch: int) -> None:
+        """After `load_parts` and the events since: make what is not in a snapshot from the rows."""
+        self._filled = True
+        slots = reader.named_slots()
+        for start in range(0, len(slots), batch):
+            self.graphs.put_names(reader.rows(slots[start : start + batch]))
+        if not self.shape.sparse and not self.shape.tokens and self.nearby is None:
+            return
+        slots = [slot for slot, _ in reader.slots()]
+        for start in range(0, len(slots), batch):
+            part = slots[start : start + batch]
+            found = self._vectors_by_kind(reader.vectors(part))
+            for kind, put in (("sparse", self._put_sparse), ("tokens", self._put_tokens)):
+                if found[kind]:
+                    put(np.asarray(sorted(found[kind]), np.uint32), found[kind])
+            if self.nearby is not None and found["dense"]:
+                chosen = np.asarray(sorted(found["dense"]), np.uint32)
+                dense = np.stack([unpack_dense(found["dense"][slot]) for slot in chosen.tolist()])
+                rows = reader.rows(chosen.tolist())
+                semantic = np.asarray([row[4] == "semantic" for row in rows.values()])
+                self.nearby.put(chosen, dense, semantic, self.records)
 
     def compact(self) -> None:
         """Free what removed and replaced memories still hold; answers do not change."""

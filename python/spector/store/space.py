@@ -11,14 +11,33 @@ takes none of them unless the replica is behind the journal.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Final, TypeVar
 
-from spector.errors import CorruptionError
+from spector.errors import (
+    ConfigurationError,
+    CorruptionError,
+    LockedError,
+    SpectorError,
+    VersionError,
+)
 
+from . import snapshots
 from .check import Audit
-from .journal import CLOSE_TIMEOUT, Journal, Reader, Transaction, damaged
+from .journal import (
+    CLOSE_TIMEOUT,
+    Journal,
+    Reader,
+    SpectorWarning,
+    Transaction,
+    damaged,
+    translated,
+)
 from .model import Event, EventType, MemoryRow, VectorRow
 from .replica import Replica, Settings, Shape
 
@@ -28,6 +47,8 @@ _EVENTS_AT_ONCE: Final = 10_000
 _SLOTS_AT_ONCE: Final = 10_000
 _KNOWN_TYPES: Final = frozenset(EventType)
 _TRIES: Final = 3
+#: The setting that says which event was the last erasure.
+ERASED: Final = "erased"
 
 
 class Space:
@@ -44,6 +65,9 @@ class Space:
         self._apply_lock = threading.Lock()
         self._replica = Replica(settings, Shape(), keywords, ann)
         self._applied = 0  # the newest event the replica knows
+        self._built = 0  # the event that was the newest when it was made of rows: see Manifest
+        self._saved = 0  # the event of the newest snapshot
+        self.snapshot_every = 0  # events between two snapshots; 0: none by itself
         self._version = 0  # odd while the replica changes
 
     # Reading
@@ -115,6 +139,8 @@ class Space:
                         self._change(apply, events[-1].seq)
         if events and transaction.settings_changed:
             self.catch_up()
+        if self.snapshot_every and events:
+            self.snapshot_if_due(max(self.snapshot_every, self._saved))
         return result
 
     def catch_up(self) -> None:
@@ -127,22 +153,116 @@ class Space:
 
     # Upkeep
 
+    @contextlib.contextmanager
+    def _exclusive(self, timeout: float | None = None) -> Iterator[Path | None]:
+        """The folder of the space, with nobody else in its snapshots; None if there is none."""
+        path = self.journal.path
+        if path is None:
+            yield None
+            return
+        with translated(str(path.parent)):
+            timeout = self.journal.busy_timeout if timeout is None else timeout
+            with snapshots.exclusive(path.parent, timeout):
+                yield path.parent
+
     def compact(self) -> None:
         """Free what deleted and replaced memories still hold, on disk and in memory."""
-        with self._write_lock:
-            self.journal.compact()
-        with self._apply_lock:
-            self._replica.compact()
+        self.journal.check_writable()
+        with self._exclusive() as folder:
+            with self._write_lock:
+                self.journal.compact()
+            with self._apply_lock:
+                self._replica.compact()
+            for path in () if folder is None else snapshots.aside(folder):
+                snapshots.remove(path)
 
     def erase(self, memory_id: str, now: int) -> None:
         """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
 
         def change(transaction: Transaction) -> None:
             transaction.forget(memory_id, now)
-            transaction.set_meta({"erased": transaction.log[-1].seq})
+            transaction.set_meta({ERASED: transaction.log[-1].seq})
 
         self.write(change)
+        had = False
+        with self._exclusive() as folder:
+            if folder is not None:
+                had = bool(snapshots.found(folder))
+                snapshots.remove_all(folder)
         self.compact()
+        if had:
+            self.snapshot()
+
+    def snapshot(self, timeout: float | None = None) -> int:
+        """Write a snapshot, if there is none of this state; returns the event it is of.
+
+        Raises
+        ------
+        LockedError
+            Another process is at it for longer than `timeout`, by default that of the journal.
+        """
+        self.journal.check_writable()
+        self.catch_up()
+        with self._exclusive(timeout) as folder:
+            if folder is None or not self._keywords:
+                raise ConfigurationError(
+                    f"{self.journal.where} cannot have snapshots: it is ephemeral, or open without"
+                    " its keyword index"
+                )
+            with self.journal.reader() as reader, self._apply_lock:
+                self._catch_up(reader, reader.newest_event())
+                if self._built < reader.meta().get(ERASED, 0):
+                    self._rebuild(reader)
+                event = self._applied
+                newest = next(iter(snapshots.found(folder)), (0, folder))
+                if newest[0] != event or not _is_sound(newest[1]):
+                    origin = self._origin(reader)
+                    total = reader.events_total(event).crc_sum
+                    manifest = snapshots.Manifest(event, total, self._built, origin)
+                    if event:
+                        snapshots.write(folder, manifest, self._replica.save_parts)
+                self._saved = event
+        return event
+
+    def snapshot_if_due(self, least: int) -> None:
+        """Write a snapshot if there were `least` events since the newest; failing is no error."""
+        journal = self.journal
+        if (
+            self._applied - self._saved < least
+            or journal.path is None
+            or journal.read_only
+            or journal.closed
+            or journal.forked
+            or not self._keywords
+        ):
+            return
+        try:
+            self._saved = max((n for n, _ in snapshots.found(journal.path.parent)), default=0)
+            if self._applied - self._saved >= least:
+                self.snapshot(timeout=0)
+        except LockedError:  # another process is at it
+            pass
+        except (SpectorError, OSError) as error:
+            self._saved = self._applied  # not again at once
+            warnings.warn(f"no snapshot was made: {error}", SpectorWarning, stacklevel=4)
+
+    def repair(self) -> int:
+        """Build all stores anew from the journal, delete all snapshots, and write a new one."""
+        self.journal.check_writable()
+        with self._exclusive() as folder:
+            if folder is not None:
+                snapshots.remove_all(folder)
+        with self.journal.reader() as reader, self._apply_lock:
+            self._rebuild(reader)
+        return self.snapshot()
+
+    def _origin(self, reader: Reader) -> snapshots.Origin:
+        return snapshots.Origin(
+            reader.setting("store_id"),
+            self._replica.index.fingerprint,
+            asdict(self.settings),
+            asdict(self._replica.shape),
+        )
 
     # The replica
 
@@ -165,6 +285,8 @@ class Space:
         updated many times is read and analysed once, and one forgotten later not at all.
         """
         self._fit(reader)
+        if not self._applied:
+            self._built = reader.newest_event()
         after = self._applied
         last: dict[int, int] = {}
         while events := reader.events(after, _EVENTS_AT_ONCE):
@@ -229,12 +351,102 @@ class Space:
     # Opening and closing
 
     def load(self) -> None:
-        """Build the replica from the whole journal, and check on the way that it is all there."""
+        """Build the replica: from the newest snapshot that is sound and the events since, else from
+        the whole journal, and check on the way that it is all there."""
         with self.journal.reader() as reader, self._apply_lock:
-            audit = Audit()
-            self._change(lambda: self._replay(reader, audit), reader.newest_event())
-            for problem in audit.problems(reader):
+            if not self._load_snapshot(reader):
+                self._rebuild(reader)
+
+    def _rebuild(self, reader: Reader) -> None:
+        """Build the replica from the whole journal. Needs `_apply_lock`."""
+        audit = Audit()
+
+        def begin_again() -> None:
+            shape = self._replica.shape
+            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
+            self._applied = 0
+            self._replay(reader, audit)
+
+        self._change(begin_again, reader.newest_event())
+        for problem in audit.problems(reader):
+            raise damaged(self.journal.where, problem)
+        self.journal.audit = None
+
+    def _load_snapshot(self, reader: Reader) -> bool:
+        if self.journal.path is None:
+            return False
+        for event, path in snapshots.found(self.journal.path.parent):
+            replica = self._replica_of(reader, event, path)
+            if replica is None:
+                continue
+            for problem in reader.quick_problems():
                 raise damaged(self.journal.where, problem)
+            self._replica, self._applied, self._saved = replica, event, event
+
+            def catch_up() -> None:
+                self._replay(reader)
+                self._replica.fill(reader, _SLOTS_AT_ONCE)
+
+            self._change(catch_up, reader.newest_event())
+            self.journal.audit = self._audit
+            return True
+        return False
+
+    def _replica_of(self, reader: Reader, event: int, path: Path) -> Replica | None:
+        """What a snapshot holds; None if it is of no use, and set aside if it is damaged."""
+        shape = Shape(**reader.setting("vectors"))
+        replica = Replica(self.settings, shape, self._keywords, self._ann)
+        try:
+            manifest = snapshots.read(path)
+            total = reader.events_total(event)
+            if (total.rows, total.crc_sum) != (event, manifest.events_crc):
+                raise CorruptionError(f"{path} is of other events than those of the journal")
+            if manifest.origin.shape != asdict(shape) or manifest.built < reader.meta().get(
+                ERASED, 0
+            ):
+                return None  # the next one will replace it
+            origin = snapshots.Origin(
+                reader.setting("store_id"),
+                replica.index.fingerprint,
+                asdict(self.settings),
+                asdict(shape),
+            )
+            if manifest.origin != origin:
+                raise VersionError(f"{path} was made with other settings or another analyzer")
+            replica.load_parts(path)
+        except FileNotFoundError:  # another process replaced it just now
+            return None
+        except Exception as error:  # whatever loading what is damaged raises
+            self._set_aside(path, error)
+            return None
+        self._built = manifest.built
+        return replica
+
+    def _set_aside(self, path: Path, error: Exception) -> None:
+        where = "left where it is"
+        if not self.journal.read_only:
+            with contextlib.suppress(OSError, LockedError), self._exclusive(0):
+                where = f"set aside as {snapshots.set_aside(path).name}"
+        warnings.warn(
+            f"a snapshot could not be used and was {where}; the space is read from its journal,"
+            f" nothing is lost ({error})",
+            SpectorWarning,
+            stacklevel=6,
+        )
+
+    def _audit(self, reader: Reader) -> None:
+        """Check all rows and events once, which opening from a snapshot does not do."""
+        audit = Audit()
+        after = 0
+        while events := reader.events(after, _EVENTS_AT_ONCE):
+            audit.add_events(events)
+            after = events[-1].seq
+        slots = [slot for slot, _ in reader.slots()]
+        for start in range(0, len(slots), _SLOTS_AT_ONCE):
+            audit.add_rows(reader.rows(slots[start : start + _SLOTS_AT_ONCE]).values())
+        for problem in audit.problems(reader):
+            raise damaged(self.journal.where, problem)
+        self.journal.audit = reader.audit = None
 
     @property
     def replica(self) -> Replica:
@@ -252,3 +464,11 @@ class Space:
         finally:
             if waited:
                 self._write_lock.release()
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        snapshots.read(path)
+    except (SpectorError, OSError):
+        return False
+    return True

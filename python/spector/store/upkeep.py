@@ -12,7 +12,7 @@ from typing import Any, Final
 from spector.errors import CorruptionError, StorageError
 
 from .check import Report, check_journal
-from .journal import FILE_NAME, Journal, translated
+from .journal import FILE_NAME, Journal, sync, translated
 from .values import check_path
 
 _NEW: Final = f"{FILE_NAME}.new"
@@ -77,15 +77,6 @@ def back_up(journal: Journal, dest: object) -> Report:
 def _remove_new(folder: Path) -> None:
     for path in folder.glob(f"{_NEW}*"):
         path.unlink(missing_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Let what is in a file, or the names in a folder, be on stable storage."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)

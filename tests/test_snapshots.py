@@ -1,0 +1,718 @@
+"""Snapshots: opening gives what it would give without them, whatever happened to them (PER-1 to
+PER-9, AM-18 to AM-21)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import sqlite3
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from children import TIMEOUT, finish, run, start
+from fakes import Dense, Sparse, Tokens
+from shell import spector
+from spector import (
+    ConfigurationError,
+    CorruptionError,
+    LockedError,
+    SpectorMemory,
+    SpectorWarning,
+    StorageError,
+)
+from spector.store import Space, check, snapshots
+from spector.store.upkeep import files_with
+from test_upkeep import MARK, secret
+
+QUERIES = ("fox", "owl night", "red fox film", "Ann", "snow", "text 3")
+
+
+def models() -> dict[str, Any]:
+    return {
+        "embedding_provider": Dense(8),
+        "sparse_encoder": Sparse({"fox": ["animal"]}),
+        "token_encoder": Tokens(4),
+    }
+
+
+def fill(memory: SpectorMemory, first: int = 0) -> None:
+    """Memories of every kind, some of them changed and some gone."""
+    for number in range(first, first + 12):
+        memory.remember(
+            f"{'red fox' if number % 3 else 'blue owl'} text {number} in the snow",
+            id=f"m{number}",
+            session=f"s{number % 2}" if number % 5 else None,
+            tags=[f"t{number % 4}", "all"] if number % 3 else [],
+            about=["Snow", f"Film {number % 3}"] if number % 4 == 0 else [],
+            author=["Ann", "Bob", None][number % 3],
+            entities=[("Ann", "PERSON"), ("Lab", "PLACE"), (f"Tool {number % 2}", "TOOL")],
+            relations=[("Ann", "USES", f"Tool {number % 2}")],
+            type="episodic" if number % 2 else "semantic",
+            importance=1 + number % 7,
+            valence=number,
+        )
+    memory.forget(f"m{first + 3}")
+    memory.remember("blue owl at night", id=f"m{first + 1}", tags=["t9"], session="s0")
+
+
+def state(memory: SpectorMemory) -> list[Any]:
+    """What recalls give, and what the stores hold."""
+    answers = [
+        [(hit.id, hit.score, hit.text) for hit in memory.recall(query, k=50)] for query in QUERIES
+    ]
+    answers += [[hit.id for hit in memory.recall("fox", k=50, tags=["all"])]]
+    answers += [[hit.id for hit in memory.recall("fox", k=50, min_valence=3)]]
+    return [*answers, *stores(memory)]
+
+
+def stores(memory: SpectorMemory) -> list[Any]:
+    replica = memory._space.replica
+    graphs = replica.graphs
+    stats = replica.index.stats()
+    edges = graphs.hebbian.edges()
+    chain = graphs.temporal.records()
+    slots = replica.records.slots().tolist()
+    return [
+        [stats[name] for name in ("documents", "terms", "postings", "total_length")],
+        [column.tolist() for column in (edges.a, edges.b, edges.weight, edges.last_cycle)],
+        [column.tolist() for column in (chain.prev, chain.next, chain.session, chain.time)],
+        sorted(graphs.coactivation.pairs()),
+        [graphs.capture.tags(slot) for slot in range(graphs.size)],
+        [(slot, replica.records.headers([slot]).tobytes()) for slot in slots],
+        [None if (v := replica.records.vector(slot)) is None else v.tolist() for slot in slots],
+        (len(replica.sparse), len(replica.tokens), len(graphs.entities), len(graphs.names)),
+        sorted(graphs._sessions.items()),
+        sorted(graphs._recent.items()),
+        sorted(graphs._newest.items()),
+        sorted(graphs._newest_in.items()),
+        sorted((slot, sorted(of)) for slot, of in graphs._recent_in.items()),
+    ]
+
+
+@contextlib.contextmanager
+def built_anew() -> Iterator[None]:
+    """Spaces open without looking at their snapshots."""
+    original = Space._load_snapshot
+    Space._load_snapshot = lambda self, reader: False  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Space._load_snapshot = original  # type: ignore[method-assign]
+
+
+def opened(path: Path, **options: Any) -> tuple[list[Any], int]:
+    """The state of a space, and the event of the snapshot that it was opened from."""
+    with SpectorMemory.open(path, snapshot_every=None, **options) as memory:
+        used = memory._space._saved
+        return state(memory), used
+
+
+def expected(path: Path, **options: Any) -> list[Any]:
+    with built_anew():
+        return opened(path, **options)[0]
+
+
+def names(path: Path) -> list[str]:
+    return sorted(p.name for p in path.iterdir() if "snapshot" in p.name)
+
+
+# --- making and opening -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [dict, models], ids=["keywords", "models"])
+def test_opening_from_a_snapshot(tmp_path: Path, make: Callable[[], dict[str, Any]]) -> None:
+    """PER-9."""
+    with SpectorMemory.open(tmp_path, **make()) as memory:
+        fill(memory)
+        assert memory.snapshot() == 14
+        assert memory.snapshot() == 14
+        assert names(tmp_path) == ["snapshot-14"]
+        live = state(memory)
+    assert opened(tmp_path, **make()) == (live, 14)
+    assert expected(tmp_path, **make()) == live
+    with SpectorMemory.open(tmp_path, **make()) as memory:  # and the events since
+        fill(memory, 9)
+        live = state(memory)
+    assert opened(tmp_path, **make()) == (live, 14)
+    assert expected(tmp_path, **make()) == live
+    with SpectorMemory.open(tmp_path, **make()) as memory:  # a replica that was loaded is saved
+        assert memory.snapshot() == 28
+        fill(memory, 20)
+        assert memory.snapshot() == 42
+        live = state(memory)
+    assert names(tmp_path) == ["snapshot-28", "snapshot-42"]  # the newest two
+    assert opened(tmp_path, **make()) == (live, 42)
+    assert check(tmp_path).ok
+
+
+def test_a_space_goes_on_after_opening_from_a_snapshot(tmp_path: Path) -> None:
+    """What changes what a snapshot held is as if it had been there all along."""
+
+    def at(name: str) -> SpectorMemory:
+        return SpectorMemory.open(tmp_path / name, clock=lambda: 10**12)
+
+    with at("one") as one, at("two") as two:
+        for memory in (one, two):
+            fill(memory)
+        one.snapshot()
+        one.close()
+        with at("one") as one:
+            for memory in (one, two):
+                fill(memory, 5)
+                memory.forget("m0")
+                memory.encode_missing()
+            assert state(one) == state(two)
+
+
+def test_snapshots_by_themselves(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path, snapshot_every=10) as memory:
+        for number in range(9):
+            memory.remember("fox", id=str(number))
+        assert names(tmp_path) == []
+        memory.remember("fox")
+        assert names(tmp_path) == ["snapshot-10"]
+        for _ in range(10):
+            memory.remember("fox")
+        assert names(tmp_path) == ["snapshot-10", "snapshot-20"]
+        for _ in range(19):
+            memory.remember("fox")
+        assert names(tmp_path) == ["snapshot-10", "snapshot-20"]  # when it doubled
+    assert names(tmp_path) == ["snapshot-20", "snapshot-39"]  # at close
+    with SpectorMemory.open(tmp_path, snapshot_every=10) as memory:
+        memory.remember_many([{"text": "owl"}] * 9)
+    assert names(tmp_path) == ["snapshot-20", "snapshot-39"]
+    with SpectorMemory.open(tmp_path, snapshot_every=None) as memory:
+        memory.remember_many([{"text": "owl"}] * 500)
+    assert names(tmp_path) == ["snapshot-20", "snapshot-39"]
+    assert opened(tmp_path)[1] == 39
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, "x"])
+def test_bad_intervals(tmp_path: Path, every: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="snapshot_every must be an int of at least"):
+        SpectorMemory.open(tmp_path, snapshot_every=every)
+
+
+def test_an_empty_space(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path) as memory:
+        assert memory.snapshot() == 0
+        assert names(tmp_path) == []
+        memory.remember("gone", id="x")
+        memory.forget("x")
+        assert memory.snapshot() == 2
+    with SpectorMemory.open(tmp_path) as memory:
+        assert len(memory) == 0
+        assert memory._space._saved == 2
+        memory.remember("gone", id="x")
+        assert len(memory.recall("gone")) == 1
+
+
+def test_what_has_no_snapshots(tmp_path: Path) -> None:
+    with SpectorMemory.ephemeral() as memory:
+        memory.remember("x")
+        with pytest.raises(ConfigurationError, match="cannot have snapshots"):
+            memory.snapshot()
+        assert memory.repair
+    with SpectorMemory.open(tmp_path) as memory:
+        fill(memory)
+        memory.snapshot()
+    with SpectorMemory.open(tmp_path, bm25_enabled=False, snapshot_every=1, **models()) as memory:
+        assert memory._space._saved == 14
+        memory.remember("dense only", id="x")
+        assert [hit.id for hit in memory.recall("dense only", k=1)] == ["x"]
+    assert names(tmp_path) == ["snapshot-14"]
+    with SpectorMemory.open(tmp_path) as memory:
+        memory._space.journal._access = "mode=ro"
+        with pytest.raises(StorageError, match="reading only"):
+            memory.snapshot()
+        memory._space.journal._access = ""
+
+
+def test_vectors_that_came_after_the_snapshot(tmp_path: Path) -> None:
+    """A replica for other vectors is another one: it is built anew, without a word."""
+    with SpectorMemory.open(tmp_path) as memory:
+        fill(memory)
+        memory.snapshot()
+    with SpectorMemory.open(tmp_path, **models()) as memory:
+        memory.encode_missing()
+        live = state(memory)
+    assert opened(tmp_path, **models()) == (live, 0)
+    with SpectorMemory.open(tmp_path, **models()) as memory:
+        memory.snapshot()
+    found, used = opened(tmp_path, **models())
+    assert (found, used > 14) == (live, True)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("snapshots") / "space"
+    with SpectorMemory.open(path, **models()) as memory:
+        fill(memory)
+        memory.snapshot()
+        fill(memory, 9)
+        memory.snapshot()
+        memory.remember("a last red fox", id="last", session="s0", tags=["t1"])
+    return path
+
+
+FILES = (
+    "bm25.idx",
+    "coactivation.dat",
+    "hebbian.graph",
+    "manifest.json",
+    "records.seg",
+    "sessions.json",
+    "tag-ends.npy",
+    "tagged.npy",
+    "tags.npy",
+    "temporal.chain",
+)
+
+
+def test_the_files_of_a_snapshot(two_snapshots: Path) -> None:
+    for event in (14, 28):
+        found = {path.name for path in (two_snapshots / f"snapshot-{event}").iterdir()}
+        assert found >= set(FILES)
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [_flip, _cut, _empty, Path.unlink])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_snapshot_is_set_aside(
+    two_snapshots: Path, tmp_path: Path, name: str, damage: Callable[[Path], object]
+) -> None:  # PER-4, PER-5, AM-19
+    space = tmp_path / "space"
+    shutil.copytree(two_snapshots, space)
+    live = expected(space, **models())
+    damage(space / "snapshot-28" / name)
+    with pytest.warns(SpectorWarning, match="a snapshot could not be used and was set aside as"):
+        found = opened(space, **models())
+    assert found == (live, 14)  # the one before it
+    assert len(names(space)) == 2
+    assert names(space)[0] == "snapshot-14"
+    assert names(space)[1].startswith("snapshot-28.corrupt-")
+    damage(space / "snapshot-14" / name)
+    with pytest.warns(SpectorWarning, match="nothing is lost"):
+        found = opened(space, **models())
+    assert found == (live, 0)  # the journal
+    assert check(space).ok
+    with SpectorMemory.open(space, **models()) as memory:
+        memory.snapshot()
+        assert state(memory) == live
+        memory.compact()
+    assert names(space) == ["snapshot-29"]  # what was set aside is gone
+
+
+def test_a_snapshot_that_cannot_be_set_aside_is_left(two_snapshots: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    shutil.copytree(two_snapshots, space)
+    live = expected(space)
+    _flip(space / "snapshot-28" / "bm25.idx")
+    with snapshots.exclusive(space, 0), pytest.warns(SpectorWarning, match="left where it is"):
+        assert opened(space) == (live, 14)
+    with pytest.warns(SpectorWarning, match="set aside as"):
+        assert opened(space) == (live, 14)
+
+
+def _resign(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest and let its checksum hold."""
+    file = path / "manifest.json"
+    content = json.loads(file.read_text().split("\n")[0])
+    change(content)
+    text = json.dumps(content)
+    file.write_text(f"{text}\n{snapshots.crc32c(text.encode()):08x}\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(format=2), "of another release"),
+        (lambda m: m.update(event=27), "is the snapshot of event 27"),
+        (lambda m: m.update(events_crc=1), "of other events"),
+        (lambda m: m["origin"].update(fingerprint="x"), "other settings or another analyzer"),
+        (lambda m: m["origin"].update(store_id="x"), "other settings or another analyzer"),
+        (lambda m: m["origin"]["settings"].update(k1=2), "other settings or another analyzer"),
+        (lambda m: m["files"].pop("bm25.idx"), "must hold"),
+        (lambda m: m["files"].update(more=[1, 1]), "must hold"),
+        (lambda m: m.pop("files"), "files"),
+    ],
+)
+def test_a_snapshot_of_something_else_is_set_aside(
+    two_snapshots: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    space = tmp_path / "space"
+    shutil.copytree(two_snapshots, space)
+    live = expected(space)
+    _resign(space / "snapshot-28", change)
+    with pytest.warns(SpectorWarning, match=message):
+        assert opened(space) == (live, 14)
+
+
+def test_files_of_two_snapshots_mixed(two_snapshots: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    for name in FILES[:-1]:
+        shutil.rmtree(space, ignore_errors=True)
+        shutil.copytree(two_snapshots, space)
+        live = expected(space)
+        one, two = (space / f"snapshot-{event}" / name for event in (14, 28))
+        shutil.copy(one, two)
+        if (
+            name == "manifest.json"
+            or one.read_bytes() != (two_snapshots / "snapshot-28" / name).read_bytes()
+        ):
+            with pytest.warns(SpectorWarning, match="set aside"):
+                assert opened(space) == (live, 14)
+
+
+def test_a_journal_that_went_back(two_snapshots: Path, tmp_path: Path) -> None:
+    """Restored from a backup beside newer snapshots, and then written to."""
+    space = tmp_path / "space"
+    with SpectorMemory.open(space) as memory:
+        memory.remember("one", id="1")
+        memory.backup(tmp_path / "copy")
+        memory.remember_many([{"text": "two"}] * 3)
+        memory.snapshot()
+    shutil.copy(tmp_path / "copy" / "journal.db", space / "journal.db")
+    with pytest.warns(SpectorWarning, match="of other events than those of the journal"):
+        assert opened(space)[1] == 0
+    shutil.move(next(space.glob("snapshot-4.corrupt-*")), space / "snapshot-4")
+    with built_anew(), SpectorMemory.open(space) as memory:
+        memory.remember_many([{"text": "three"}] * 3)
+    with pytest.warns(SpectorWarning, match="of other events than those of the journal"):
+        found = opened(space)
+    assert found == (expected(space), 0)
+
+
+def test_a_row_that_is_gone_is_noticed(two_snapshots: Path, tmp_path: Path) -> None:  # AM-18
+    for table in ("memories", "vectors", "events"):
+        space = tmp_path / table
+        shutil.copytree(two_snapshots, space)
+        with closing(sqlite3.connect(space / "journal.db")) as connection:
+            connection.execute(f"DELETE FROM {table} WHERE rowid = 2")
+            connection.commit()
+        with warnings.catch_warnings(), pytest.raises(CorruptionError, match=r"add up|is missing"):
+            warnings.simplefilter("ignore", SpectorWarning)
+            SpectorMemory.open(space)
+
+
+@pytest.mark.parametrize(
+    "change", ["valence = 100", "importance = 9", "tags = '[\"all\"]'", "text = 'red fox'"]
+)
+def test_damage_that_filters_would_not_see(
+    two_snapshots: Path, tmp_path: Path, change: str
+) -> None:  # AM-18
+    """Rows are not read when a space is opened from a snapshot: they are before a filter is."""
+    space = tmp_path / "space"
+    shutil.copytree(two_snapshots, space)
+    with closing(sqlite3.connect(space / "journal.db")) as connection:
+        connection.execute(f"UPDATE memories SET {change} WHERE id = 'm1'")
+        connection.commit()
+    for look in (
+        lambda memory: memory.recall("owl", min_valence=50),
+        lambda memory: memory.recall("owl", tags=["t0"]),
+        lambda memory: memory.browse(),
+    ):
+        with SpectorMemory.open(space, snapshot_every=None) as memory:
+            for _ in range(2):
+                with pytest.raises(CorruptionError, match="does not match its checksum"):
+                    look(memory)
+
+
+# --- others -------------------------------------------------------------------------------------
+
+
+def test_readers_and_writers_go_on(tmp_path: Path) -> None:  # R9
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember_many({"text": f"red fox {n}", "tags": ["t"]} for n in range(300))
+        stop = threading.Event()
+        failures: list[BaseException] = []
+
+        def work(write: bool) -> None:
+            try:
+                while not stop.is_set():
+                    if write:
+                        memory.remember("blue owl", id="owl", session="s")
+                    else:
+                        assert len(memory.recall("fox", k=1000)) == 300
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=[n == 0]) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(8):
+            memory.snapshot()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        live = state(memory)
+    assert len(names(tmp_path)) == 2
+    assert opened(tmp_path)[0] == live == expected(tmp_path)
+
+
+def test_two_processes_make_snapshots(tmp_path: Path) -> None:  # R8
+    code = """
+        import sys
+        from spector import LockedError, SpectorMemory
+        with SpectorMemory.open(sys.argv[1], snapshot_every=5) as memory:
+            sys.stdin.readline()
+            for number in range(60):
+                memory.remember(f"fox {number}", id=f"{sys.argv[2]}-{number}", session="s")
+    """
+    children = [start(code, tmp_path, number) for number in range(3)]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        finish(child)
+    assert len([name for name in names(tmp_path) if name.startswith("snapshot-")]) <= 2
+    found, used = opened(tmp_path)
+    assert used > 0
+    assert found == expected(tmp_path)
+
+
+def test_a_snapshot_waits_for_another(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path, busy_timeout=0.1, snapshot_every=1) as memory:
+        with snapshots.exclusive(tmp_path, 0):
+            memory.remember("is stored all the same", id="x")
+            for call in (memory.snapshot, memory.compact, memory.repair):
+                with pytest.raises(LockedError, match="making a snapshot of the space or compact"):
+                    call()
+        assert names(tmp_path) == []
+        memory.remember("y")
+        assert names(tmp_path) == ["snapshot-2"]
+
+
+def test_a_snapshot_that_fails_is_no_failure_of_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R6
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with SpectorMemory.open(tmp_path, snapshot_every=2) as memory:
+        monkeypatch.setattr(snapshots, "sync", full)
+        memory.remember("x", id="x")
+        with pytest.warns(SpectorWarning, match=r"no snapshot was made: .*No space left"):
+            memory.remember("y", id="y")
+        assert names(tmp_path) == []
+        monkeypatch.undo()
+        memory.remember_many([{"text": "z"}] * 2)
+        assert names(tmp_path) == ["snapshot-4"]
+
+
+KILLED = """
+    import sys
+    from spector import SpectorMemory
+    with SpectorMemory.open(sys.argv[1]) as memory:
+        print("ready", flush=True)
+        while True:
+            memory.remember("red fox in the snow", session="s", tags=["t"])
+            memory.snapshot()
+"""
+
+
+def test_killed_while_it_makes_snapshots(tmp_path: Path) -> None:  # PER-3, R1
+    rng = random.Random(3)
+    with SpectorMemory.open(tmp_path) as memory:
+        fill(memory)
+        memory.snapshot()
+    for _ in range(8):
+        child = start(KILLED, tmp_path)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(rng.random() * 0.2)
+        child.kill()
+        child.communicate(timeout=TIMEOUT)
+        found, used = opened(tmp_path)  # a warning would be an error
+        assert used > 0
+        assert found == expected(tmp_path)
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("another")
+        memory.snapshot()
+    assert len(names(tmp_path)) == 2  # nothing unfinished is left
+
+
+def test_erased_is_in_no_snapshot(tmp_path: Path) -> None:  # R16, AM-20
+    def holding() -> list[str]:
+        return [path.name for path in files_with(tmp_path, MARK.encode())]
+
+    with SpectorMemory.open(tmp_path) as memory, SpectorMemory.open(tmp_path) as other:
+        secret(memory)
+        memory.snapshot()
+        memory.remember("more", id="more")
+        memory.snapshot()
+        _flip(tmp_path / names(tmp_path)[0] / "records.seg")
+        shutil.copytree(tmp_path / names(tmp_path)[1], tmp_path / "snapshot-9.corrupt-1")
+        (tmp_path / ".snapshot-00.tmp").mkdir()
+        (tmp_path / ".snapshot-00.tmp" / "half").write_text(MARK)
+        assert "bm25.idx" in holding()
+        other.recall("fox")
+        memory.forget(f"id-{MARK}", erase=True)
+        assert holding() == []
+        assert len(names(tmp_path)) == 1
+        # A replica that once knew it must not write it again.
+        other.remember("and more", id="and more")
+        other.snapshot()
+        assert holding() == []
+        live = state(other)
+        assert state(memory) == live
+    assert opened(tmp_path) == (live, 105)
+    assert holding() == []
+
+
+def test_a_snapshot_from_before_an_erasure_is_not_used(tmp_path: Path) -> None:  # AM-20
+    with SpectorMemory.open(tmp_path) as memory:
+        secret(memory)
+        memory.snapshot()
+        (old,) = names(tmp_path)
+        shutil.copytree(tmp_path / old, tmp_path / "copy")
+        memory.forget(f"id-{MARK}", erase=True)
+    shutil.rmtree(tmp_path / names(tmp_path)[-1])
+    shutil.move(tmp_path / "copy", tmp_path / old)
+    assert opened(tmp_path)[1] == 0
+
+
+def test_commands(two_snapshots: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    shutil.copytree(two_snapshots, space)
+    assert spector("snapshot", "--path", space, "--json").json == {"event": 29}
+    _flip(space / "snapshot-29" / "bm25.idx")
+    done = spector("doctor", "--path", space)
+    assert "snapshot-29/bm25.idx does not match its checksum" in done.err
+    assert "nothing wrong" in done.err  # the journal has it all
+    assert spector("repair", "--path", space, "--json").json == {"event": 29}
+    assert names(space) == ["snapshot-29"]
+    assert "snapshot" not in spector("doctor", "--path", space).err
+
+
+def test_opening_in_another_process(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path) as memory:
+        fill(memory)
+        memory.snapshot()
+        code = """
+            import sys
+            from spector import SpectorMemory
+            with SpectorMemory.open(sys.argv[1]) as memory:
+                assert memory._space._saved == 14
+                print([hit.id for hit in memory.recall("owl", k=3)])
+        """
+        found = [hit.id for hit in memory.recall("owl", k=3)]
+        assert run(code, tmp_path) == f"{found}\n"
+
+
+# --- random histories ---------------------------------------------------------------------------
+
+IDS = st.sampled_from([f"m{n}" for n in range(6)])
+TEXT = st.sampled_from(["red fox", "blue owl", "snow at night", "Ann met Bob", ""])
+
+
+class Histories(RuleBasedStateMachine):
+    """Any history gives the same with and without snapshots (AM-19)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        import tempfile
+
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = Path(self._folder.name) / "space"
+        self.memory: SpectorMemory | None = None
+
+    @initialize()
+    def first(self) -> None:
+        self.memory = SpectorMemory.open(self.path, snapshot_every=None, clock=lambda: 10**12)
+
+    @rule(
+        id=IDS,
+        text=TEXT,
+        tags=st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+        session=st.sampled_from([None, "s", "t"]),
+        about=st.sampled_from([(), ("Ann",), ("Snow", "Ann")]),
+        author=st.sampled_from([None, "Ann", "Bob"]),
+        vector=st.sampled_from([None, [1.0, 2.0], [3.0, -1.0]]),
+    )
+    def remember(self, text: str, **more: Any) -> None:
+        assert self.memory is not None
+        self.memory.remember(text, **more)
+
+    @rule(id=IDS)
+    def forget(self, id: str) -> None:
+        assert self.memory is not None
+        if id in self.memory:
+            self.memory.forget(id)
+
+    @rule()
+    def snapshot(self) -> None:
+        assert self.memory is not None
+        self.memory.snapshot()
+
+    @rule()
+    def reopen(self) -> None:
+        assert self.memory is not None
+        before = self._state(self.memory)
+        self.memory.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SpectorWarning)
+            self.memory = SpectorMemory.open(self.path, snapshot_every=None, clock=lambda: 10**12)
+        assert self._state(self.memory) == before
+
+    @precondition(lambda self: any(self.path.glob("snapshot-*/*")))
+    @rule(data=st.data())
+    def damage(self, data: st.DataObject) -> None:
+        files = sorted(path for path in self.path.glob("snapshot-*/*") if path.stat().st_size)
+        path = data.draw(st.sampled_from(files), label="file")
+        content = bytearray(path.read_bytes())
+        place = data.draw(st.integers(0, len(content) - 1), label="byte")
+        content[place] ^= data.draw(st.integers(1, 255), label="bits")
+        path.unlink()  # a mapped one stays what it is
+        path.write_bytes(content)
+
+    def _state(self, memory: SpectorMemory) -> list[Any]:
+        # How many names were ever seen is history, not state.
+        found = state(memory)
+        return [part for part in found if not isinstance(part, tuple)]
+
+    @invariant()
+    def same_as_built_anew(self) -> None:
+        if self.memory is None:
+            return
+        with built_anew(), SpectorMemory.open(self.path, snapshot_every=None) as fresh:
+            assert self._state(fresh) == self._state(self.memory)
+
+    def teardown(self) -> None:
+        if self.memory is not None:
+            self.memory.close()
+        self._folder.cleanup()
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=15, stateful_step_count=20)
