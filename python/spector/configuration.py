@@ -181,6 +181,7 @@ OPTIONS: Final = (
     Option("auto_tags", bool, False, "give memories without tags those in their text"),
     Option("flashbulb_threshold", float, 3.0, "surprise that pins a memory (IMP-2)", 0, 100),
     Option("busy_timeout", float, 5.0, "seconds to wait for another writer", 0, 2_000_000),
+    Option("snapshot_every", int, 10_000, "changes after which a snapshot is made", 1),
     Option("seed", int, None, "of the random part of ids"),
     # Of RecallOptions, beside the conditions of one query.
     Option("recall.k", int, 10, "how many hits at most", 1, aliases=("recall.top_k",)),

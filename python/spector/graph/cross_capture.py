@@ -68,6 +68,10 @@ class CrossCapture(Exportable):
         given = [arguments.tags("tags", own) for own in tags]
         self._core.add_many(arguments.slots("slots", slots), given)
 
+    def add_folded(self, slots: NDArray[np.uint32], tags: list[list[str]]) -> None:
+        """`add_many` of what `tags` gave: distinct tags in folded form, none empty."""
+        self._core.add_many(slots, tags)
+
     def update(self, slot: int, tags: Iterable[str]) -> None:
         """Let a memory have these tags and no others."""
         self._core.update(_slot(slot), arguments.tags("tags", tags))

@@ -272,7 +272,7 @@ class Graphs:
         names = [stored["tags"][number] for number in load_array(folder / "tags.npy").tolist()]
         ends = load_array(folder / "tag-ends.npy").tolist()
         uses = [names[first:end] for first, end in zip([0, *ends], ends, strict=False)]
-        self.capture.add_many(load_array(folder / "tagged.npy"), uses)
+        self.capture.add_folded(load_array(folder / "tagged.npy").astype(np.uint32), uses)
 
     def bytes(self) -> dict[str, int]:
         """Memory of each layer (BUD-7)."""
