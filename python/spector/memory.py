@@ -32,6 +32,7 @@ from spector.store.ingestion import Importance, Ingestion, with_tags
 from spector.store.journal import Transaction, set_aside_notice, translated
 from spector.store.model import MemoryRow, Stored
 from spector.store.replica import Shape
+from spector.store.state import state_hash
 from spector.store.upkeep import Compaction, back_up
 from spector.store.values import (
     CONFLICTS,
@@ -1111,6 +1112,14 @@ class SpectorMemory:
             The memory is ephemeral, or open without its keyword index.
         """
         return self._space.snapshot()
+
+    def state_hash(self) -> dict[str, str]:
+        """A hash of what each store of this object holds, and of the journal.
+
+        Objects that are open on one space, in any processes, have equal ones when they know the
+        same events; so has the space when it is opened again.
+        """
+        return self._space.read(state_hash)
 
     def repair(self) -> int:
         """Build everything that follows from the journal anew, and a new snapshot of it.

@@ -722,6 +722,9 @@ def doctor(
         str | None,
         typer.Option("--text", metavar="TEXT", help="With --erased: look for this text, too."),
     ] = None,
+    hash: Annotated[
+        bool, typer.Option("--hash", help="Print a hash of what each store holds.")
+    ] = False,
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
 ) -> None:
@@ -739,6 +742,14 @@ def doctor(
         return
     if text is not None:
         raise typer.BadParameter("goes with --erased", param_hint="--text")
+    if hash:
+        with _open(path) as memory:
+            hashes = memory.state_hash()
+        if json:
+            print_json(hashes)
+        else:
+            print_table(("store", "hash"), list(hashes.items()))
+        return
     report = check(path)
     if json:
         print_json(report.as_dict())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -246,14 +246,16 @@ class Graphs:
         save_array(folder / "tagged.npy", np.asarray(tagged, "<u4"))
         save_array(folder / "tags.npy", np.asarray([n for each in uses for n in each], "<u4"))
         save_array(folder / "tag-ends.npy", np.cumsum([len(each) for each in uses], dtype="<u8"))
-        sessions = {
+        save_json(folder / "sessions.json", {**self.sessions(), "tags": tags})
+
+    def sessions(self) -> dict[str, Any]:
+        """What is remembered of sessions to go on with them, as plain values."""
+        return {
             "size": self._size,
             "sessions": list(self._sessions),
-            "recent": list(self._recent.items()),
-            "newest": list(self._newest.items()),
-            "tags": tags,
+            "recent": sorted(self._recent.items()),
+            "newest": sorted(self._newest.items()),
         }
-        save_json(folder / "sessions.json", sessions)
 
     def load_parts(self, folder: Path) -> None:
         """Of new graphs: take what `save_parts` wrote."""

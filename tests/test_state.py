@@ -1,0 +1,148 @@
+"""Equal events, equal state: in every process and after every crash (PER-10, R1, R8)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from children import TIMEOUT, start
+from shell import spector
+from spector import SpectorMemory
+from spector.store import check
+
+WORK = """
+    import random, sys
+    from spector import LockedError, SpectorMemory, UnknownMemoryError
+
+    path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    rng = random.Random(seed)
+    words = ["fox", "owl", "snow", "night", "Ann", "Bob", "lab"]
+    memory = SpectorMemory.open(path, snapshot_every=rng.choice([None, 7, 40]), busy_timeout=60)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(count):
+        choice = rng.random()
+        text = " ".join(rng.choices(words, k=5))
+        if choice < 0.55:
+            memory.remember(
+                f"{text} {number}",
+                id=f"{seed}-{number}" if choice < 0.4 else f"shared-{rng.randrange(8)}",
+                tags=rng.sample(["a", "b", "c"], rng.randrange(3)),
+                session=rng.choice([None, "s", "t", str(seed)]),
+                author=rng.choice([None, "Ann", "Bob"]),
+                about=rng.sample(["Snow", "Lab"], rng.randrange(2)),
+                entities=[("Ann", "PERSON"), ("Lab", "PLACE")][: rng.randrange(3)],
+            )
+            if choice < 0.4:
+                print(f"+{seed}-{number}", flush=True)
+        elif choice < 0.65:
+            ids = [f"{seed}-{number}-{n}" for n in range(rng.randrange(1, 12))]
+            memory.remember_many({"text": text, "id": id, "session": "s"} for id in ids)
+            print(*(f"+{id}" for id in ids), flush=True)
+        elif choice < 0.75:
+            id = f"{seed}-{rng.randrange(number + 1)}"
+            print(f"?{id}", flush=True)
+            try:
+                memory.forget(id)
+            except UnknownMemoryError:
+                pass
+        elif choice < 0.98:
+            memory.recall(text)
+        else:
+            try:
+                memory.compact() if choice < 0.985 else memory.snapshot()
+            except LockedError:
+                pass
+    print("done", flush=True)
+    sys.stdin.readline()
+    print(sorted(memory.state_hash().items()), flush=True)
+"""
+
+
+def processes(path: Path, seed: int, operations: int, kills: int) -> Counter[str]:
+    """Four processes write, some are killed, all that is left must agree."""
+    rng = random.Random(seed)
+    children = [start(WORK, path, seed * 10 + n, operations) for n in range(4)]
+    counts: Counter[str] = Counter()
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        assert child.stdout.readline() == "ready\n"
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = []
+    for child in children[:kills]:
+        time.sleep(rng.random())
+        child.kill()
+        output, _ = child.communicate(timeout=TIMEOUT)
+        said.append(output.rpartition("\n")[0])
+        counts["killed"] += 1
+    hashes = set()
+    for child in children[kills:]:
+        assert child.stdout is not None
+        lines = []
+        while (line := child.stdout.readline()) != "done\n":
+            assert line, child.communicate()
+            lines.append(line)
+        said.append("".join(lines))
+    for child in children[kills:]:
+        output, errors = child.communicate("go\n", timeout=TIMEOUT)
+        assert (child.returncode, errors) == (0, "")
+        hashes.add(output)
+    words = " ".join(said).split()
+    kept = {word[1:] for word in words if word[0] == "+"}
+    kept -= {word[1:] for word in words if word[0] == "?"}
+    for opening in range(2):
+        with SpectorMemory.open(path, snapshot_every=None) as memory:
+            hashes.add(f"{sorted(memory.state_hash().items())}\n")
+            stored = {found.id for found in memory.browse(limit=10**6)}
+            counts["snapshot" if memory._space._saved else "journal"] += 1
+            if opening == 0:
+                memory.repair()
+                hashes.add(f"{sorted(memory.state_hash().items())}\n")
+    assert kept <= stored, sorted(kept - stored)[:5]
+    assert len(hashes) == 1, hashes
+    assert check(path).ok
+    counts["acknowledged"] += len(kept)
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_processes_agree(tmp_path: Path, seed: int) -> None:
+    counts = processes(tmp_path, seed, 40, kills=2)
+    assert counts["acknowledged"] > 40
+
+
+def test_a_hash_tells_states_apart(tmp_path: Path) -> None:
+    """Negative control."""
+    item = {"text": "red fox", "tags": ["a", "b"], "session": "s", "about": "Snow", "id": "1"}
+    other = {"text": "blue owl", "id": "2", "session": "s"}
+
+    def hashes(*items: dict[str, object]) -> dict[str, str]:
+        with SpectorMemory.ephemeral(clock=lambda: 10**12) as memory:
+            for each in items:
+                memory.remember(**each)  # type: ignore[arg-type]
+            return memory.state_hash()
+
+    same = hashes(item, other)
+    assert hashes(item, other) == same
+    for changes, differs in (
+        ({"text": "red fox red"}, {"keyword"}),
+        ({"tags": ["a"]}, {"coactivation", "capture"}),
+        ({"session": "t"}, {"hebbian", "temporal", "sessions"}),
+        ({"about": "Rain"}, {"entities"}),
+        ({"importance": 5.0}, {"records"}),
+    ):
+        found = hashes({**item, **changes}, other)
+        assert {name for name in same if found[name] != same[name]} == {*differs, "journal"}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("red fox")
+        expected = memory.state_hash()
+    assert spector("doctor", "--hash", "--path", tmp_path, "--json").json == expected
