@@ -30,7 +30,6 @@ NOT_TESTED = {
     "HAB-2": "the boost of a recall by tags before it is not built",
     "IMP-4": "reminders are not built",
     "MCP-8": "memory_graph_recall is not built",
-    "PER-5": "snapshots of a space are not built; each store has its own damage tests (PER-4)",
     "PRO-14": "profiles are not built",
     "PRO-15": "profiles are not built",
     **{f"PRO-{number}": "profiles are not built" for number in range(1, 14)},
