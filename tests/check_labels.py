@@ -29,7 +29,6 @@ NOT_TESTED = {
     "HAB-1": "habituation is not built",
     "HAB-2": "the boost of a recall by tags before it is not built",
     "IMP-4": "reminders are not built",
-    "MCP-8": "memory_graph_recall is not built",
     "PRO-14": "profiles are not built",
     "PRO-15": "profiles are not built",
     **{f"PRO-{number}": "profiles are not built" for number in range(1, 14)},

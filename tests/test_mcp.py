@@ -1,4 +1,4 @@
-"""The MCP server, driven by the SDK's own client (MCP-1 to MCP-7, GEN-5, API-6, PER-10)."""
+"""The MCP server, driven by the SDK's own client (MCP-1 to MCP-8, GEN-5, API-6, PER-10)."""
 
 import contextlib
 import json
@@ -52,6 +52,8 @@ PARAMETERS = {
     "memory_introspect": "topic* namespace max_tokens",
     "memory_status": "namespace",
     "memory_why_not": "memory_id* query* top_k namespace max_tokens",
+    "memory_graph_recall": "start_entity query target_entity max_hops entity_types relation_types"
+    " include_memories top_paths namespace max_tokens",
     "memory_compute_importance": "text* interest challenge urgency valence arousal namespace",
 }
 EIGHT = {
@@ -91,7 +93,7 @@ async def answer(client, name, **arguments):
 
 
 def test_tools_have_the_parameters_of_the_specification(tmp_path):
-    """MCP-1 to MCP-7."""
+    """MCP-1 to MCP-8."""
 
     async def run():
         async with served(tmp_path) as client:
@@ -361,6 +363,38 @@ def test_introspect_and_why_not(tmp_path, heard):
     assert known == {"step": "keyword", "given": {"topic": "x"}}
     assert reason["summary"] == "the words do not meet"
     assert 0.05 <= weight["importance"] <= 10
+
+
+def test_graph_recall(tmp_path):
+    """MCP-8."""
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember(
+            "Ann manages the launch",
+            id="a",
+            entities=[("Ann", "PERSON"), ("Launch", "PROJECT")],
+            relations=[("Ann", "MANAGES", "Launch")],
+        )
+        memory.remember("The budget of the launch is 40,000", id="b", entities=["Launch"])
+    by_name, by_text, bare, nothing, unknown, kind, both = calls(
+        tmp_path,
+        ("memory_graph_recall", {"start_entity": "ann", "target_entity": "launch"}),
+        ("memory_graph_recall", {"query": "what does Ann do?", "max_hops": 0}),
+        ("memory_graph_recall", {"start_entity": "Ann", "include_memories": False}),
+        ("memory_graph_recall", {"query": "something else"}),
+        ("memory_graph_recall", {"start_entity": "Anne"}),
+        ("memory_graph_recall", {"start_entity": "Ann", "relation_types": "MANGES"}),
+        ("memory_graph_recall", {"start_entity": "Ann", "query": "Ann"}),
+    )
+    assert by_name["paths"] == ["Ann -MANAGES-> Launch"]
+    assert by_name["facts"] == ["Ann -MANAGES-> Launch"]
+    assert {one["id"] for one in by_name["memories"]} == {"a", "b"}
+    assert [one["name"] for one in by_name["entities"]] == ["Ann", "Launch"]
+    assert [one["id"] for one in by_text["memories"]] == ["a"]
+    assert "memories" not in bare
+    assert nothing["start"] == [] and "names nothing" in nothing["note"]
+    assert "no entity is called 'Anne'; did you mean 'Ann'?" in unknown
+    assert "relation_types: there is no type 'MANGES'; did you mean 'MANAGES'?" in kind
+    assert "give start_entity or query" in both
 
 
 def test_export_gives_every_memory_once_in_parts(tmp_path):

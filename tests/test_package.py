@@ -1,5 +1,6 @@
 """What is installed: import cost, stubs, version, no side effects."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -83,6 +84,55 @@ def test_the_stub_matches_the_extension():
         }
         # pybind11 gives every class an __init__; one that cannot be made has none in the stub.
         assert stubbed | {"__init__"} == bound | {"__init__"}, name
+
+
+def split(text):
+    """The parameters of a signature: commas inside brackets are of types."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parameters_of(member, name):
+    """Names of the parameters, as pybind11 wrote them into the docstring; one list, or several
+    for overloads. One without a name takes what is given by position only."""
+    found = []
+    for line in (member.__doc__ or "").splitlines():
+        signature = re.match(rf"(?:\d+\. )?{name}\((.*)\)(?: -> .*)?$", line)
+        if signature:
+            names = [re.match(r"[*\w/]+", part)[0] for part in split(signature[1])]
+            found.append([re.sub(r"arg\d+", "/", each) for each in names])
+    return found
+
+
+def parameters_in_stub(function):
+    arguments = function.args
+    names = [each.arg for each in arguments.args]
+    if arguments.posonlyargs:  # self and those
+        names = [arguments.posonlyargs[0].arg, *"/" * (len(arguments.posonlyargs) - 1), *names]
+    if arguments.kwonlyargs:
+        names.append("*")
+    return names + [each.arg for each in arguments.kwonlyargs]
+
+
+def test_parameters_in_the_stub_are_those_of_the_extension():
+    compared = 0
+    for node in ast.parse((Path(spector.__file__).parent / "_core.pyi").read_text("utf-8")).body:
+        owner = getattr(_core, node.name) if isinstance(node, ast.ClassDef) else _core
+        for function in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            member = getattr(owner, function.name)
+            if not isinstance(member, property):
+                stubbed = [parameters_in_stub(function)]
+                assert stubbed == parameters_of(member, function.name), (node.name, function.name)
+                compared += 1
+    assert compared > 100
 
 
 def test_the_version_is_that_of_the_distribution():

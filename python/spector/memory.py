@@ -22,6 +22,7 @@ from spector import arguments
 from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
+from spector.recall.around import Surroundings, around
 from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.recall import recall, recall_many
@@ -45,8 +46,10 @@ from spector.store.values import (
     check_flag,
     check_id,
     check_keys,
+    check_label,
     check_path,
     check_seconds,
+    check_tags,
     check_text,
     check_time,
     check_vector,
@@ -920,6 +923,62 @@ class SpectorMemory:
         last = None if after is None else check_id("after", after)
         with self._space.journal.reader() as reader:
             return reader.newest_first(wanted, count, last)
+
+    def graph_recall(
+        self,
+        start_entity: str | None = None,
+        *,
+        query: str | None = None,
+        target_entity: str | None = None,
+        max_hops: int = 2,
+        entity_types: Iterable[str] | None = None,
+        relation_types: Iterable[str] | None = None,
+        k: int = 10,
+        top_paths: int = 5,
+    ) -> Surroundings:
+        """What is known around an entity, or around those that a text names (ENT-10).
+
+        Parameters
+        ----------
+        start_entity : str, optional
+            Its name, or one of its aliases; case does not matter.
+        query : str, optional
+            A text that names entities, instead of `start_entity`.
+        target_entity : str, optional
+            Where ways are to lead.
+        max_hops : int
+            How many steps over relations and events, in [0, 6].
+        entity_types, relation_types : iterable of str, optional
+            What may be given, and what may be followed; all if not given.
+        k : int
+            How many memories at most.
+        top_paths : int
+            How many ways at most.
+
+        Returns
+        -------
+        Surroundings
+
+        Raises
+        ------
+        ValueError
+            No entity has the name, or there is no such type.
+        """
+        if (start_entity is None) == (query is None):
+            raise ValueError("give start_entity or query, and not both")
+        start = None if start_entity is None else check_label("start_entity", start_entity)
+        text = "" if query is None else check_text("query", query)
+        target = None if target_entity is None else check_label("target_entity", target_entity)
+        hops = arguments.whole("max_hops", max_hops, 0, 6)
+        types = None if entity_types is None else check_tags("entity_types", entity_types)[0]
+        edges = None if relation_types is None else check_tags("relation_types", relation_types)[0]
+        memories, paths = check_count("k", k), check_count("top_paths", top_paths)
+        return self._space.read(
+            lambda reader, replica: around(
+                *(replica.graphs, reader, start, text, target, hops),
+                *(types, edges, memories, paths),
+            )
+        )
 
     def explain(self, id: str, query: str) -> Explanation:
         """Why a memory matches a query, term by term.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["fit", "fit_report", "tokens"]
+__all__ = ["fit", "fit_report", "tokens", "whole"]
 
+_T = TypeVar("_T")
 _SHORT = 80  # bytes that a text keeps
 _MARK = " [...]"
 
@@ -49,6 +50,16 @@ def fit(items: Sequence[dict[str, Any]], max_tokens: int) -> tuple[list[dict[str
         said.append(f"{len(items) - len(kept)} more were left out")
     note = f"{' and '.join(said)} to fit max_tokens={max_tokens}" if said else ""
     return result, note
+
+
+def whole(items: Sequence[_T], max_tokens: int) -> tuple[list[_T], int]:
+    """As many of the first items as fit, uncut, and how many were left out."""
+    room = 4 * max_tokens
+    for count, item in enumerate(items):
+        room -= _size(item)
+        if room < 0 and count:
+            return list(items[:count]), len(items) - count
+    return list(items), 0
 
 
 def fit_report(report: dict[str, Any], max_tokens: int) -> tuple[dict[str, Any], str]:

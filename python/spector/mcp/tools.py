@@ -1,10 +1,10 @@
-"""The tools (MCP-1 to MCP-7): their parameters, what they call, and what they answer."""
+"""The tools (MCP-1 to MCP-8): their parameters, what they call, and what they answer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Annotated, Any, Final, Literal
 
@@ -60,6 +60,7 @@ SPECS: Final = (
     Spec("memory_resolve", "Resolve", ("mark_resolved", "mark_unresolved"), idempotent=True),
     Spec("memory_scratchpad", "Scratchpad", ("remember",)),
     Spec("memory_reminder", "Reminder", ("schedule_reminder",)),
+    Spec("memory_graph_recall", "Recall by graph", ("graph_recall",), read_only=True),
     Spec("memory_export", "Export", ("browse",), read_only=True),
     Spec("memory_introspect", "Introspect", ("introspect",), read_only=True),
     Spec("memory_compute_importance", "Importance", ("compute_importance",), read_only=True),
@@ -154,6 +155,17 @@ class Exported(BaseModel):
     next: str | None = Field(None, description="Give this as after for the next part.")
 
 
+class Around(BaseModel):
+    """What is around some entities."""
+
+    start: list[str]
+    entities: list[dict[str, Any]]
+    facts: list[str]
+    paths: list[str] | None = None
+    memories: list[Item] | None = None
+    note: str | None = None
+
+
 class Report(BaseModel):
     """A document."""
 
@@ -223,6 +235,64 @@ class Tools:
                 profile=getattr(found, "profile", None),
                 explored=getattr(found, "explored", None) or None,
                 degraded=list(found.degraded) or None,
+                note=_how_to_read_on(note),
+            )
+        )
+
+    def memory_graph_recall(
+        self,
+        start_entity: Annotated[
+            str | None, Field(min_length=1, description="Name of an entity to begin at.")
+        ] = None,
+        query: Annotated[
+            str | None, Field(min_length=1, description="Or a text that names some.")
+        ] = None,
+        target_entity: Annotated[
+            str | None, Field(min_length=1, description="Show the ways that lead to it.")
+        ] = None,
+        max_hops: Annotated[int, Field(ge=0, le=6, strict=True)] = 2,
+        entity_types: Annotated[
+            Tags | None, Field(description="Only such as PERSON, PROJECT.")
+        ] = None,
+        relation_types: Annotated[
+            Tags | None, Field(description="Follow only such as MANAGES, USES.")
+        ] = None,
+        include_memories: Annotated[bool, Field(strict=True)] = True,
+        top_paths: Annotated[int, Field(ge=1, le=20, strict=True)] = 5,
+        max_tokens: MaxTokens = 2000,
+        namespace: Namespace = None,
+    ) -> Annotated[CallToolResult, Around]:
+        """Show what is known around a person, project or thing: relations, ways, memories."""
+        with self._spaces.use(namespace) as memory:
+            found = memory.graph_recall(
+                start_entity,
+                query=query,
+                target_entity=target_entity,
+                max_hops=max_hops,
+                entity_types=entity_types,
+                relation_types=relation_types,
+                top_paths=top_paths,
+            )
+        # Half of the room for what is around, the rest for texts.
+        entities, short = budget.whole([asdict(one) for one in found.entities], max_tokens // 4)
+        told = [f"{one.source} -{one.type}-> {one.target}" for one in found.facts]
+        facts, shorter = budget.whole(told, max_tokens // 4)
+        items: list[dict[str, Any]] = []
+        note = ""
+        if include_memories:
+            items, note = budget.fit([_item(one) for one in found.memories], max_tokens // 2)
+        if short or shorter:
+            note = f"{note}; " if note else ""
+            note += f"{short} entities and {shorter} facts were left out"
+        if not found.start:
+            note = "the query names nothing that is known; memory_recall finds by words"
+        return _answer(
+            Around(
+                start=list(found.start),
+                entities=entities,
+                facts=facts,
+                paths=list(found.paths) or None,
+                memories=[Item(**item) for item in items] if include_memories else None,
                 note=_how_to_read_on(note),
             )
         )
