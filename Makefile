@@ -6,13 +6,17 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet
 SOURCES := pyproject.toml CMakeLists.txt README.md \
   $(shell find cpp python/spector -type f -not -name '*.pyc')
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint torture clean
 
 demo: $(VENV)/cli.installed
 	$(VENV)/bin/spector demo
 
 test: $(VENV)/test.installed
 	$(VENV)/bin/python -m pytest
+
+# Crashes, faults of the disk and damage at full size, under ten minutes; root runs all of it.
+torture: $(VENV)/test.installed
+	$(VENV)/bin/python -m tests.torture
 
 lint: $(VENV)/dev.installed
 	$(VENV)/bin/ruff check

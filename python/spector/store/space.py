@@ -458,9 +458,12 @@ class Space:
         if self.journal.forked:
             return
         self.journal.refuse_calls()
+        self.journal.audit = None  # it refers to this object
         waited = self._write_lock.acquire(timeout=CLOSE_TIMEOUT)
         try:
             self.journal.close()
+            # Whoever still has this object shall not keep the files of a snapshot in use.
+            self._replica = Replica(self.settings, Shape())
         finally:
             if waited:
                 self._write_lock.release()

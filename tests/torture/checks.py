@@ -1,0 +1,33 @@
+"""The checks, with their sizes for each change and for a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torture import crashes, faults
+from torture.harness import Outcome
+
+
+@dataclass(frozen=True)
+class Check:
+    """A promise of reliability and what tries to break it."""
+
+    label: str
+    promise: str
+    run: Callable[[Path, int, int], Outcome]
+    rounds: int
+    release: int
+
+
+CHECKS = (
+    Check("R1", "kill -9 loses nothing acknowledged", crashes.kills, 200, 2000),
+    Check("R2", "every call that writes fails once", faults.every_step, 750, 100_000),
+    Check("R3", "power cuts lose nothing acknowledged", faults.power_cuts, 25, 200),
+    Check("R6", "a full disk is an error, not damage", faults.full_disks, 4, 12),
+    Check("R4", "crashes during recovery", crashes.double_faults, 6, 100),
+    Check("R8", "many processes, locks die with them", crashes.many_openings, 100, 100),
+    Check("R10", "forks, exits, dropped objects", crashes.exits, 150, 600),
+    Check("R15", "descriptors, memory and disk are bounded", crashes.growth, 500, 2000),
+)
