@@ -320,7 +320,7 @@ def test_a_name_in_the_query_leads_to_what_mentions_it(memory: SpectorMemory) ->
     assert ids(hits) == ["m"]
     (edge,) = hits[0].trace
     assert (edge.layer, edge.seed, edge.via) == ("entity", None, "Zoe Lang")
-    assert hits[0].score == pytest.approx(edge.gain) == pytest.approx(1.25 * 0.5)
+    assert hits[0].score == pytest.approx(edge.gain) == pytest.approx(0.5)
     assert "entity (Zoe Lang)" in hits[0].why()
     assert ids(memory.recall("What did Zoe Lang do?", graph_weights={"entity": 0})) == []
     assert ids(memory.recall("What did Zoe Lang do?", graph_expansion=False)) == []

@@ -50,7 +50,7 @@ void register_name_matcher(py::module_& module) {
             py::list found(matches.size());
             for (std::size_t i = 0; i < matches.size(); ++i) {
               const NameMatcher::Match& match = matches[i];
-              found[i] = py::make_tuple(match.name, match.numbers, match.first, match.n_words);
+              found[i] = py::make_tuple(match.name, match.numbers, match.begin, match.end);
             }
             return found;
           },

@@ -40,6 +40,8 @@ Kind kind_of(char32_t code) noexcept {
 struct Word {
   std::uint32_t begin;  // in `folded`
   std::uint32_t end;
+  std::uint32_t from;  // in the text, in code points
+  std::uint32_t to;
   bool capital;  // of its first character
 };
 
@@ -51,9 +53,9 @@ struct Words {
   [[nodiscard]] std::string_view operator[](std::size_t i) const noexcept {
     return std::string_view(folded).substr(words[i].begin, words[i].end - words[i].begin);
   }
-  void add(std::size_t begin, bool capital) {
-    words.push_back(
-        {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(folded.size()), capital});
+  void add(std::size_t begin, std::size_t from, std::size_t to, bool capital) {
+    words.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(folded.size()),
+                     static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), capital});
   }
 };
 
@@ -72,6 +74,7 @@ Words ascii_words(std::string_view text) {
       continue;
     }
     const std::size_t begin = found.folded.size();
+    const std::size_t from = at;
     for (; at < text.size(); ++at) {
       const char c = text[at];
       const Kind kind = kAscii[static_cast<unsigned char>(c)];
@@ -79,7 +82,7 @@ Words ascii_words(std::string_view text) {
       found.cased |= kind == Kind::Capital;
       found.folded.push_back(kind == Kind::Capital ? static_cast<char>(c + ('a' - 'A')) : c);
     }
-    found.add(begin, first == Kind::Capital);
+    found.add(begin, from, at, first == Kind::Capital);
   }
   return found;
 }
@@ -90,11 +93,13 @@ Words words_of(std::string_view text) {
   Words found;
   const std::string normal = nfkc(text);
   const char* const end = normal.data() + normal.size();
+  std::size_t n = 0;  // code points before `at`
   for (const char* at = normal.data(); at != end;) {
     const char* const begin = at;
     Decoded next = decode_utf8(at, end);
     const Kind first = kind_of(next.code);
     at += next.size;
+    const std::size_t from = n++;
     if (first == Kind::Separator) continue;
     found.cased |= first == Kind::Capital;
     while (at != end) {
@@ -103,10 +108,11 @@ Words words_of(std::string_view text) {
       if (kind == Kind::Separator) break;
       found.cased |= kind == Kind::Capital;
       at += next.size;
+      ++n;
     }
     const std::size_t start = found.folded.size();
     found.folded += casefold({begin, static_cast<std::size_t>(at - begin)});
-    found.add(start, first == Kind::Capital);
+    found.add(start, from, n, first == Kind::Capital);
   }
   return found;
 }
@@ -202,8 +208,8 @@ std::vector<NameMatcher::Match> NameMatcher::find(std::string_view text) const {
     }
     Match match{.name = std::string(words[place]),
                 .numbers = {},
-                .first = static_cast<std::uint32_t>(place),
-                .n_words = static_cast<std::uint32_t>(length)};
+                .begin = words.words[place].from,
+                .end = words.words[place + length - 1].to};
     for (std::size_t i = place + 1; i < place + length; ++i) {
       match.name.push_back(' ');
       match.name += words[i];

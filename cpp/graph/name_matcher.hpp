@@ -31,8 +31,9 @@ class NameMatcher {
   struct Match {
     std::string name;  // folded words, a space between them
     std::vector<std::uint32_t> numbers;
-    std::uint32_t first;    // its first word in the text, counted from 0
-    std::uint32_t n_words;  // how many it takes
+    // Where it stands in the NFKC form of the text, in code points.
+    std::uint32_t begin;
+    std::uint32_t end;
   };
 
   // Lets `number` be found by `name`; numbers of one name stay in the order of their coming. False,

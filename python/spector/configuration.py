@@ -176,6 +176,13 @@ OPTIONS: Final = (
     _word("sparse_encoder", None, ("splade-tiny",), "built-in learned sparse model"),
     _word("token_encoder", None, ("minilm",), "built-in model of token vectors"),
     Option("query_table", str, None, "file of query weights for li_lsr"),
+    _word(
+        "entity_extraction_mode",
+        "none",
+        ("none", "llm", "custom"),
+        "whether entities are drawn from texts (EXT-1)",
+    ),
+    _word("entity_extractor", None, ("rules",), "what draws them in the mode custom"),
     Option("bm25_enabled", bool, True, "make the keyword index (TSM-1)"),
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),
     Option("auto_tags", bool, False, "give memories without tags those in their text"),

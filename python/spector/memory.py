@@ -22,6 +22,7 @@ from spector import arguments
 from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
+from spector.extraction.worker import ExtractionWorker, choose
 from spector.recall.around import Surroundings, around
 from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
@@ -31,7 +32,7 @@ from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarni
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
 from spector.store.journal import Transaction, set_aside_notice, translated
-from spector.store.model import MemoryRow, Stored
+from spector.store.model import EXTRACT, MemoryRow, Stored
 from spector.store.replica import Shape
 from spector.store.state import state_hash
 from spector.store.upkeep import Compaction, back_up
@@ -108,6 +109,8 @@ class Status:
         When the newest change happened, in milliseconds since 1970 UTC.
     read_only : bool
         Whether this process may not write to the space.
+    pending_extractions : int
+        How many memories still wait for their entities (EXT-7).
     without_vectors : int
         How many memories lack a vector of a model that this object has; see `encode_missing`.
     set_aside : tuple of str
@@ -130,6 +133,7 @@ class Status:
     simd_level: str
     last_event: int | None
     read_only: bool
+    pending_extractions: int
     without_vectors: int
     set_aside: tuple[str, ...]
 
@@ -174,6 +178,8 @@ class SpectorMemory:
     ----------
     hyperfocus : Hyperfocus
         Narrows recalls to some tags for a while (SCO-14).
+    extraction : ExtractionWorker
+        What draws entities from texts: ``stats()``, ``drain(timeout)``, ``retry()`` (EXT-7).
 
     Examples
     --------
@@ -191,6 +197,7 @@ class SpectorMemory:
         models: Models | None = None,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        extractor: Any = None,
     ) -> None:
         import random
 
@@ -202,8 +209,9 @@ class SpectorMemory:
         self._auto_tags = auto_tags
         self._recall_defaults = RecallOptions()
         self.hyperfocus = Hyperfocus(self._now)
+        self.extraction = ExtractionWorker(space, extractor, self._clock)
         # Closes at garbage collection and at exit, if nobody did before.
-        self._finalizer = weakref.finalize(self, space.close)
+        self._finalizer = weakref.finalize(self, _close, space, self.extraction)
 
     @classmethod
     @_configured
@@ -220,6 +228,9 @@ class SpectorMemory:
         sparse_encoder: object | None = None,
         token_encoder: object | None = None,
         query_table: object | None = None,
+        entity_extraction_mode: str = "none",
+        entity_extractor: object | None = None,
+        text_generation_provider: object | None = None,
         bm25_enabled: bool = True,
         ann: bool = False,
         auto_tags: bool = False,
@@ -255,6 +266,14 @@ class SpectorMemory:
             Makes a vector for each token, for late interaction.
         query_table : QueryTable or path, optional
             Weights of query terms for "li_lsr", made by ``spector distill-lsr``.
+        entity_extraction_mode : {"none", "llm", "custom"}
+            Whether entities are drawn from the texts that come without any (EXT-1): not at all,
+            by a language model, or by the next one. See `spector.extraction`.
+        entity_extractor : "rules", EntityExtractor, optional
+            For "custom". "rules" reads names off the text, while `remember` waits; others work in
+            the background.
+        text_generation_provider : callable, OpenAIProvider or object with ``generate``, optional
+            For "llm": from a prompt to a text.
         bm25_enabled : bool
             False makes no keyword index (TSM-1).
         ann : bool
@@ -308,7 +327,10 @@ class SpectorMemory:
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
-        extras = _check_extras(auto_tags, flashbulb_threshold)
+        extras = (
+            *_check_extras(auto_tags, flashbulb_threshold),
+            choose(entity_extraction_mode, entity_extractor, text_generation_provider),
+        )
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
@@ -350,6 +372,9 @@ class SpectorMemory:
         sparse_encoder: object | None = None,
         token_encoder: object | None = None,
         query_table: object | None = None,
+        entity_extraction_mode: str = "none",
+        entity_extractor: object | None = None,
+        text_generation_provider: object | None = None,
         bm25_enabled: bool = True,
         ann: bool = False,
         auto_tags: bool = False,
@@ -369,7 +394,10 @@ class SpectorMemory:
         chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
-        extras = _check_extras(auto_tags, flashbulb_threshold)
+        extras = (
+            *_check_extras(auto_tags, flashbulb_threshold),
+            choose(entity_extraction_mode, entity_extractor, text_generation_provider),
+        )
         journal = Journal.ephemeral(_new_meta(wanted, fingerprint))
         space = Space(journal, wanted, keywords, ann)
         return cls(space, clock, seed, chosen, *extras)
@@ -566,13 +594,20 @@ class SpectorMemory:
     def _store(
         self, drafts: list[Draft], on_conflict: str, now: int, first: int | None = None
     ) -> list[str]:
-        prepared = self._prepare(drafts)
+        prepared = self.extraction.prepare(self._prepare(drafts))
+        waiting: list[int] = []
 
         def change(transaction: Transaction) -> list[str]:
             self._note_models(transaction, prepared)
-            return transaction.remember(prepared, on_conflict, now, self._ids, first)
+            stored = transaction.remember(prepared, on_conflict, now, self._ids, first)
+            if self.extraction.active:
+                waiting[:] = transaction.marked_now(EXTRACT)
+            return stored
 
-        return self._space.write(change)
+        ids = self._space.write(change)
+        if waiting:
+            self.extraction.submit(waiting)
+        return ids
 
     def _prepare(self, drafts: list[Draft]) -> list[Draft]:
         """The drafts with their vectors, made before anything is locked (AM-21)."""
@@ -999,12 +1034,13 @@ class SpectorMemory:
         """What is in the space and how large it is."""
         journal = self._space.journal
         settings = self._space.settings
-        totals, last_event, index, lacking = self._space.read(
+        totals, last_event, index, lacking, pending = self._space.read(
             lambda reader, replica: (
                 reader.totals(),
                 reader.last_event_time(),
                 replica.index.stats(),
                 reader.count_lacking(self._models.names()),
+                reader.count_marked(EXTRACT),
             )
         )
         return Status(
@@ -1023,6 +1059,7 @@ class SpectorMemory:
             simd_level=simd_level(),
             last_event=last_event,
             read_only=journal.read_only,
+            pending_extractions=pending,
             without_vectors=lacking,
             set_aside=tuple(map(str, journal.set_aside())),
         )
@@ -1238,6 +1275,11 @@ class SpectorMemory:
                 f"clock must give an int of milliseconds since 1970 UTC, got {show(now)}"
             )
         return check_time("the time given by clock", now)
+
+
+def _close(space: Space, extraction: ExtractionWorker) -> None:
+    extraction.close()
+    space.close()
 
 
 def _check_query(

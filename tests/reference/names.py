@@ -6,13 +6,13 @@ LONGEST = 12
 
 
 def words(text):
-    """(word as written, NFKC), in order."""
+    """Each word as written in the NFKC form of the text, and where it ends."""
     found, word = [], ""
-    for character in unicodedata.normalize("NFKC", text) + " ":
+    for place, character in enumerate(unicodedata.normalize("NFKC", text) + " "):
         if character == "_" or unicodedata.category(character)[0] in "LMN":
             word += character
         elif word:
-            found.append(word)
+            found.append((word, place))
             word = ""
     return found
 
@@ -27,7 +27,7 @@ class Names:
         self.capital = {}
 
     def add(self, name, number):
-        parts = words(name)
+        parts = [word for word, _ in words(name)]
         if not 1 <= len(parts) <= LONGEST:
             return False
         key = tuple(part.casefold() for part in parts)
@@ -38,7 +38,7 @@ class Names:
         return True
 
     def find(self, text):
-        parts = words(text)
+        parts, ends = [word for word, _ in words(text)], [end for _, end in words(text)]
         folded = [part.casefold() for part in parts]
         cased = any(capital(character) for part in parts for character in part)
         found, place = [], 0
@@ -48,7 +48,9 @@ class Names:
                 if key in self.numbers and not (
                     cased and self.capital[key] and not capital(parts[place][0])
                 ):
-                    found.append((" ".join(key), self.numbers[key], place, length))
+                    begin = ends[place] - len(parts[place])
+                    end = ends[place + length - 1]
+                    found.append((" ".join(key), self.numbers[key], begin, end))
                     place += length - 1
                     break
             place += 1

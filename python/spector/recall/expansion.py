@@ -39,6 +39,7 @@ _ENTITY_SEEDS: Final = 5
 _ASKED: Final = 0.5  # strength of what the query names, where the first seed's entities have 1
 _STEPS: Final = 2
 _SHARE: Final = 0.25
+_BELOW: Final = 0.8
 _LEAST: Final = 0.01
 _MOST_MEMORIES: Final = 200  # of an entity that says anything
 
@@ -66,6 +67,12 @@ class Widening:
     rows: dict[int, MemoryRow]
 
     @property
+    def shares(self) -> npt.NDArray[np.float64]:
+        """The scores of `slots`; the best has 1."""
+        scores = self.context.found.scores.astype(np.float64)
+        return scores / scores[0] if len(scores) and scores[0] > 0 else scores
+
+    @property
     def graphs(self) -> Graphs:
         """The stores."""
         return self.context.replica.graphs
@@ -81,10 +88,11 @@ class Widening:
 class Reached:
     """The strongest activation of each memory."""
 
-    def __init__(self, layer: str, scale: float, paths: list[Path] | None) -> None:
+    def __init__(self, layer: str, weight: float, best: float, paths: list[Path] | None) -> None:
         self.values: dict[int, float] = {}
+        self.weight = weight
         self._layer = layer
-        self._scale = scale
+        self._scale = weight * best
         self._paths = paths
 
     @property
@@ -225,14 +233,18 @@ def entity(widening: Widening, reached: Reached) -> None:
         found = directory.spread(sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper)
         _raise_all(reached, directory, found, None)
     seeds = widening.seeds[:_ENTITY_SEEDS].tolist()
+    base = dict(zip(widening.slots.tolist(), widening.shares.tolist(), strict=True))
     for seed, strength in zip(seeds, widening.strengths.tolist(), strict=False):
         own = directory.entities_for_memory(seed)
         if not len(own):
             continue
         # One of many says less.
         each = strength * min(1.0, _FEW_NAMES / len(own)) ** 0.25
-        found = directory.spread(own, each, 0, 0, _MOST_MEMORIES)
-        _raise_all(reached, directory, found, seed)
+        slots, activations, paths = directory.spread(own, each, 0, 0, _MOST_MEMORIES)
+        # It does not pass the seed that leads to it.
+        room = [_BELOW * strength - base.get(slot, 0.0) for slot in slots.tolist()]
+        activations = np.minimum(activations, np.asarray(room) / reached.weight)
+        _raise_all(reached, directory, (slots, activations, paths), seed)
 
 
 def _raise_all(
@@ -336,7 +348,7 @@ def widen(context: RecallContext, reader: Reader) -> None:
             weight = weights[name]
             if not weight:
                 continue
-            reached = Reached(name, weight * (best or 1.0), paths)
+            reached = Reached(name, weight, best or 1.0, paths)
             try:
                 step(widening, reached)
             except Exception as error:  # the answer is the one without this step

@@ -34,7 +34,7 @@ GRAPH_WEIGHTS: Final = {
     "author": 0.2,
     "about": 0.75,
     "mention": 0.9,
-    "entity": 1.25,
+    "entity": 1.0,
     "hyperedge": 0.5,
     "cross_capture": 0.25,
 }

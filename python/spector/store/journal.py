@@ -48,6 +48,7 @@ from spector.errors import (
 from .filters import Filter
 from .ids import IdMaker
 from .model import (
+    EXTRACT,
     MEMORY_COLUMNS,
     Event,
     EventType,
@@ -497,6 +498,20 @@ class Reader:
         )
         return [row[0] for row in cursor]
 
+    def marked(self, flag: int, limit: int) -> list[int]:
+        """The first slots of memories that have a flag."""
+        cursor = self._connection.execute(
+            "SELECT slot FROM memories WHERE flags & ? ORDER BY slot LIMIT ?", (flag, limit)
+        )
+        return [row[0] for row in cursor]
+
+    def count_marked(self, flag: int) -> int:
+        """How many memories have a flag."""
+        row = self._connection.execute(
+            "SELECT count(*) FROM memories WHERE flags & ?", (flag,)
+        ).fetchone()
+        return int(row[0])
+
     def count_lacking(self, models: Sequence[tuple[str, str]]) -> int:
         """How many memories lack a vector of one of these kinds and models."""
         lacks = " OR ".join(
@@ -792,6 +807,31 @@ class Transaction(Reader):
                 self.vectors_written[slot] = vectors
             self._log(EventType.REMEMBER, [slot], item.created, [session_payload(item.session)])
         return len(chosen)
+
+    def marked_now(self, flag: int) -> list[int]:
+        """Of what this transaction wrote so far the slots that have a flag."""
+        return [slot for slot, row in self.written.items() if row[18] & flag]
+
+    def set_entities(self, made: Mapping[int, tuple[MemoryRow, str]], now: int) -> int:
+        """Write entities that were extracted from rows as they were (EXT-7); returns how many.
+
+        A memory that was forgotten or changed since, or no longer waits for them, is left as it is.
+        """
+        slots = sorted(made)
+        rows = self.rows(slots)
+        for slot in slots:
+            row = rows.get(slot)
+            before, entities = made[slot]
+            if row is None or row[1:4] != before[1:4] or not row[18] & EXTRACT:
+                continue
+            fields = (*row[1:18], row[18] & ~EXTRACT, entities, *row[20:-1])
+            crc = memory_crc(slot, *fields)
+            self._connection.execute(_UPDATE, (*fields, crc, slot))
+            self._count("memories", 0, crc - row[-1])
+            self.written[slot] = (slot, *fields, crc)
+        self.vectors_written |= self.vectors(sorted(self.written))
+        self._log(EventType.ENTITY, self.written, now)
+        return len(self.written)
 
     def _drop_vectors(self, slots: Sequence[int]) -> None:
         for chunk in _chunks(slots):

@@ -42,7 +42,7 @@ class NameIndex:
         return ((name, numbers) for name, numbers, _, _ in self._matcher.find(text))
 
     def places(self, text: str) -> list[tuple[str, list[int], int, int]]:
-        """The same with the first word of each, counted from 0, and how many words it has."""
+        """The same with where each stands in the NFKC form of the text, in characters."""
         return self._matcher.find(text)
 
     def memory_usage(self) -> int:
