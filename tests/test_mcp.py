@@ -741,6 +741,35 @@ def test_the_server_ends_when_its_input_does(tmp_path):
     assert done.out == ""
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_a_server_that_waits_for_input(tmp_path, number):
+    """After an answer, so that it surely waits; its input stays open."""
+    code = "import sys; from spector.mcp import main; sys.exit(main())"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, "--path", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    }
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    server.stdin.write(json.dumps(request).encode() + b"\n")
+    server.stdin.flush()
+    assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "spector"
+    server.send_signal(number)
+    try:
+        assert server.wait(timeout=60) == 128 + number
+    finally:
+        server.kill()
+        out, err = server.communicate()
+    assert (out, err) == (b"", b"")
+
+
 def test_the_server_heeds_the_configuration_of_its_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECTOR_MEMORY_RECALL_MIN_VALENCE", "3")
     *_, found = calls(

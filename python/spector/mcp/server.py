@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -140,11 +142,23 @@ def run(path: Path, *, tools: str, transport: str, port: int) -> None:
     try:
         server = make_server(spaces, all_tools=tools == "all")
         if transport == "stdio":
+            _leave_on_signals(spaces)
             server.run("stdio")
         else:
             _serve_http(server, port)
     finally:
         spaces.close()
+
+
+def _leave_on_signals(spaces: Spaces) -> None:
+    """End at once on ctrl-C or SIGTERM: a thread waits for input, and nothing else would end it."""
+
+    def leave(number: int, _: object) -> None:
+        spaces.close()  # the calls run in other threads, so this one holds nothing
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
 
 
 def _serve_http(server: MCPServer[Any], port: int) -> None:
