@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torture import crashes, faults
+from torture import crashes, damage, faults, histories
 from torture.harness import Outcome
 
 
@@ -25,9 +25,14 @@ CHECKS = (
     Check("R1", "kill -9 loses nothing acknowledged", crashes.kills, 200, 2000),
     Check("R2", "every call that writes fails once", faults.every_step, 750, 100_000),
     Check("R3", "power cuts lose nothing acknowledged", faults.power_cuts, 25, 200),
+    Check("R5", "a changed byte gives right answers or none", damage.every_byte, 15_000, 10**9),
+    Check("R5w", "a damaged log goes back, never apart", damage.torn_logs, 400, 10_000),
     Check("R6", "a full disk is an error, not damage", faults.full_disks, 4, 12),
     Check("R4", "crashes during recovery", crashes.double_faults, 6, 100),
     Check("R8", "many processes, locks die with them", crashes.many_openings, 100, 100),
+    Check("R9", "recalls see what was acknowledged", histories.recorded, 4000, 20_000),
     Check("R10", "forks, exits, dropped objects", crashes.exits, 150, 600),
     Check("R15", "descriptors, memory and disk are bounded", crashes.growth, 500, 2000),
+    Check("R16", "erased is gone from all files", damage.erased, 25, 300),
+    Check("PER-10", "processes agree on one state", histories.processes, 500, 2000),
 )
