@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spector.recall.fusion import rrf
     from spector.recall.options import RecallOptions
     from spector.recall.results import Hit, Results
+    from spector.spaces import Spaces
     from spector.store import Entity, Relation, SpectorWarning
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ __all__ = [
     "RecallOptions",
     "Relation",
     "Results",
+    "Spaces",
     "SpectorError",
     "SpectorMemory",
     "SpectorWarning",
@@ -86,6 +88,7 @@ _LAZY = {
     "SpectorMemory": "spector.memory",
     "Status": "spector.memory",
     "RecallOptions": "spector.recall.options",
+    "Spaces": "spector.spaces",
     "Hit": "spector.recall.results",
     "Results": "spector.recall.results",
     "rrf": "spector.recall.fusion",

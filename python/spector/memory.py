@@ -1064,6 +1064,19 @@ class SpectorMemory:
             set_aside=tuple(map(str, journal.set_aside())),
         )
 
+    def space(self, name: str, **options: Any) -> SpectorMemory:
+        """Open another space beside this one, as `spector.Spaces` of the folder above it does.
+
+        The options are those of `open`; of an ephemeral memory, another ephemeral one.
+        """
+        from spector.spaces import Spaces, folder_name
+
+        path = self._space.journal.path
+        if path is None:
+            folder_name(name)
+            return SpectorMemory.ephemeral(**options)
+        return Spaces(path.parent.parent).open(name, **options)
+
     # Copies and upkeep
 
     def backup(self, dest: str | os.PathLike[str]) -> Report:
