@@ -24,7 +24,6 @@ NOT_TESTED = {
     "API-4": "pin, suppress, why_not, reflect and others are not built; the rest has tests",
     "EXP-2": "no gate: graph_expansion_threshold is not built",
     "EXT-3": "extraction by a language model is not built",
-    "EXT-4": "extraction by a language model is not built",
     "EXT-7": "extraction by a language model is not built",
     "HAB-1": "habituation is not built",
     "HAB-2": "the boost of a recall by tags before it is not built",

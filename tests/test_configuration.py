@@ -311,6 +311,17 @@ def test_the_command_shows_values_and_where_they_came_from(tmp_path):
     assert "spector.memory.language\tnull\tdefault" in lines
 
 
+def test_the_command_shows_what_the_space_was_made_with(tmp_path):
+    pytest.importorskip("typer", reason="the command line is an extra")
+    SpectorMemory.open(tmp_path, k1=1.5, language=None).close()
+    lines = spector("config", "show", "--path", tmp_path).out.splitlines()
+    assert "spector.memory.k1\t1.5\tthe space" in lines
+    assert "spector.memory.analyzer\tcode\tthe space" in lines
+    assert "spector.memory.language\tnull\tthe space" in lines
+    done = spector("config", "show", "--path", tmp_path, SPECTOR_MEMORY_K1="1")
+    assert "spector.memory.k1\t1.0\tthe environment variable SPECTOR_MEMORY_K1" in done.out
+
+
 def test_the_command_line_reads_the_file_of_its_space(tmp_path):
     pytest.importorskip("yaml", reason="PyYAML belongs to the extra yaml")
     pytest.importorskip("typer", reason="the command line is an extra")

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spector import SpectorMemory
     from spector.cli.loading import Loaded
     from spector.cli.readers import Input
+    from spector.configuration import Setting
 
 __all__ = ["run"]
 
@@ -880,7 +882,8 @@ def show_config(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
     """Show every option, its value and where it came from.
 
     An environment variable comes before the file in the folder of the space (spector.yml,
-    spector.yaml or spector.toml), and that before the default.
+    spector.yaml or spector.toml), and that before what was stored when the space was made, and the
+    default.
 
     \b
     spector config show
@@ -889,6 +892,8 @@ def show_config(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
     from spector.configuration import load
 
     settings = load(True, folder=path).settings
+    if (path / _SPACE_FILE).exists():
+        settings = _with_stored(settings, path)
     if json:
         print_json(
             [
@@ -907,6 +912,23 @@ def show_config(path: SpacePath = _DEFAULT_PATH, json: Json = False) -> None:
         return
     rows = [(one.option.key, _as_written(one.value), one.where) for one in settings]
     print_table(("key", "value", "from"), rows)
+
+
+def _with_stored(settings: Sequence[Setting], path: Path) -> tuple[Setting, ...]:
+    from spector.store import Journal
+
+    journal = Journal.existing(path)
+    try:
+        with journal.reader() as reader:
+            stored = reader.meta()
+    finally:
+        journal.close()
+    return tuple(
+        replace(one, value=stored[one.option.name], where="the space")
+        if one.where == "default" and one.option.name in ("k1", "b", "analyzer", "language")
+        else one
+        for one in settings
+    )
 
 
 def _as_written(value: object) -> str:

@@ -143,6 +143,11 @@ def run(path: Path, *, tools: str, transport: str, port: int) -> None:
         server = make_server(spaces, all_tools=tools == "all")
         if transport == "stdio":
             _leave_on_signals(spaces)
+            if sys.stdin.isatty():
+                sys.stderr.write(
+                    "spector-mcp: waits for a client on standard input; clients start this command"
+                    " themselves (ctrl-C ends it)\n"
+                )
             server.run("stdio")
         else:
             _serve_http(server, port)
