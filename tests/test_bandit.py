@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spector import CorruptionError, VersionError
-from spector.bandit import Logged, ProfileAdaptor, context_key, evaluate
-from spector.recall.profiles import PROFILES
+from spector.profiles import PROFILES
+from spector.store.bandit import Logged, ProfileAdaptor, context_key, evaluate
 
 TAGS = ("sql", "database")
 

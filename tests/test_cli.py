@@ -472,7 +472,8 @@ def test_an_import_on_a_terminal_shows_progress(tmp_path):
 
 def test_explain_adds_up_to_the_score_of_recall(space):
     query = "the deploy of ERR_CONN_RESET"
-    hit = spector("recall", query, "--path", space, "--json").json["hits"][0]
+    keywords = ("--mode", "keyword_only", "--json")
+    hit = spector("recall", query, "--path", space, *keywords).json["hits"][0]
     why = spector("explain", hit["id"], query, "--path", space, "--json").json
     assert hit["id"] == why["id"] == "conn"
     assert why["score"] == pytest.approx(hit["score"], rel=1e-6)

@@ -14,9 +14,9 @@ from spector.recall.options import GRAPH_WEIGHTS
 from spector.store.values import UNSET
 
 #: Keywords of `open` that are no values, and the conditions of one query.
-NOT_CONFIGURED = {"path", "config", "clock", "text_generation_provider"}
+NOT_CONFIGURED = {"path", "config", "clock", "text_generation_provider", "bandit"}
 OF_ONE_QUERY = {"tags", "tag_match", "type", "author", "since", "until"}
-OF_ONE_QUERY |= {"graph_weights", "entities"}
+OF_ONE_QUERY |= {"graph_weights", "entities", "session", "as_of"}
 
 
 def values(source, **environment):
@@ -35,7 +35,7 @@ def test_every_option_is_in_the_table_with_its_default():
     }
     for each in dataclasses.fields(RecallOptions):
         if each.init and each.name not in OF_ONE_QUERY:
-            expected[f"recall.{each.name}"] = each.default
+            expected[f"recall.{each.name}"] = getattr(RecallOptions(), each.name)
     for layer, weight in GRAPH_WEIGHTS.items():
         expected[f"recall.graph_weights.{layer}"] = weight
     assert table == expected

@@ -294,14 +294,14 @@ DAY = "2030-03-17"  # the day of NOW
     ],
 )
 def test_filters(shelf: SpectorMemory, conditions: dict[str, Any], found: str) -> None:  # F-014
-    lists = {**conditions, "graph_expansion": False}  # tags would change the order of equals
+    lists = {**conditions, "scoring_mode": "similarity"}  # tags would change the order of equals
     assert "".join(ids(shelf.recall("apple", **lists))) == found
     options = RecallOptions(**lists)
     assert "".join(ids(shelf.recall("apple", options=options))) == found
     assert "".join(ids(shelf.recall("apple", options=lists))) == found
     with_pear = {listed.id for listed in shelf.browse(**conditions)}
     assert with_pear - {"p"} == set(found)
-    scores = {hit.id: hit.score for hit in shelf.recall("apple", graph_expansion=False)}
+    scores = {hit.id: hit.score for hit in shelf.recall("apple", scoring_mode="similarity")}
     assert all(hit.score == scores[hit.id] for hit in shelf.recall("apple", **lists))
 
 
@@ -326,18 +326,18 @@ def test_options_are_checked_when_made(
 
 
 def test_options_keep_tags_that_can_be_read_once(shelf: SpectorMemory) -> None:
-    options = RecallOptions(tags=(tag for tag in ["Red"]), graph_expansion=False)
-    assert options == RecallOptions(tags=["red"], graph_expansion=False)
+    options = RecallOptions(tags=(tag for tag in ["Red"]), scoring_mode="similarity")
+    assert options == RecallOptions(tags=["red"], scoring_mode="similarity")
     for _ in range(2):
         assert "".join(ids(shelf.recall("apple", options=options))) == "abe"
 
 
 def test_keywords_win_over_options(shelf: SpectorMemory) -> None:
-    options = RecallOptions(k=1, tags=["red"], author="bob", graph_expansion=False)
+    options = RecallOptions(k=1, tags=["red"], author="bob", scoring_mode="similarity")
     assert ids(shelf.recall("apple", options=options)) == ["b"]
     assert ids(shelf.recall("apple", options=options, author=None)) == ["a"]
     assert ids(shelf.recall("apple", options=options, author="ann", k=10)) == ["a", "e"]
-    assert ids(shelf.recall("apple", options={"k": 1, "graph_expansion": False}, k=10)) == list(
+    assert ids(shelf.recall("apple", options={"k": 1, "scoring_mode": "similarity"}, k=10)) == list(
         "abcde"
     )
     assert ids(shelf.recall("apple", options=options, tags=(), author=None, k=2)) == ["a", "b"]
@@ -345,7 +345,7 @@ def test_keywords_win_over_options(shelf: SpectorMemory) -> None:
 
 @pytest.mark.parametrize("k", [1, 3, 5, 6, 10**9, np.int64(4)])
 def test_k(shelf: SpectorMemory, k: int) -> None:
-    assert ids(shelf.recall("apple", k=k, graph_expansion=False)) == list("abcde")[:k]
+    assert ids(shelf.recall("apple", k=k, scoring_mode="similarity")) == list("abcde")[:k]
 
 
 @pytest.mark.parametrize("query", ["", " ", "zzz", "\0", "?!", "\ud83c", 'NOT ( " * ; --'])
@@ -408,7 +408,7 @@ def test_equal_times_page_without_gap_or_repeat(memory: SpectorMemory) -> None:
 
 
 def test_explain(shelf: SpectorMemory) -> None:
-    hit = shelf.recall("apple pear")[0]
+    hit = shelf.recall("apple pear", text_search_mode="keyword_only")[0]
     explanation = shelf.explain("p", "apple pear")
     assert explanation.id == "p"
     assert explanation.score == pytest.approx(hit.score, rel=1e-6)
@@ -420,13 +420,13 @@ def test_explain(shelf: SpectorMemory) -> None:
 
 def test_forget(shelf: SpectorMemory) -> None:
     shelf.forget("a")
-    assert ids(shelf.recall("apple", graph_expansion=False)) == list("bcde")
+    assert ids(shelf.recall("apple", scoring_mode="similarity")) == list("bcde")
     assert "a" not in shelf
     assert "a" not in [found.id for found in shelf.browse(tags=["red"])]
     assert len(shelf) == 5
     shelf.remember("apple", id="a")
     # A new memory, a new place.
-    assert ids(shelf.recall("apple", graph_expansion=False)) == list("bcdea")
+    assert ids(shelf.recall("apple", scoring_mode="similarity")) == list("bcdea")
 
 
 @pytest.mark.parametrize(
@@ -597,7 +597,7 @@ BAD_CALLS = [
         ("q",),
         {"options": {"autor": "x"}},
         TypeError,
-        r"options has the unknown key 'autor'; did you mean 'author'\? \(known: k, tags,",
+        r"options has the unknown key 'autor'; did you mean 'author'\? \(known: k, profile,",
     ),
     ("recall", ("q",), {"options": {"k": 0}}, ValueError, "k must be an int of at least 1, got 0"),
     ("forget", ("",), {}, ValueError, "id must be a non-empty str, got ''"),
@@ -843,7 +843,7 @@ def test_a_search_beside_a_change_begins_again(
 
         monkeypatch.setattr(TextIndex, "put", slow_put)
         monkeypatch.setattr(Reader, "newest_event", slow_reader)
-        (hit,) = memory.recall("red")
+        (hit,) = memory.recall("red", text_search_mode="keyword_only")
         writer.join(30)
         assert hit.text == "red fox"
         assert hit.score == memory.explain("a", "red").score
@@ -1049,7 +1049,7 @@ class Histories(RuleBasedStateMachine):
         wanted=CONDITIONS,
     )
     def recall(self, handle: int, query: str, k: int, wanted: dict[str, Any]) -> None:
-        found = self.handles[handle].recall(query, k=k, graph_expansion=False, **wanted)
+        found = self.handles[handle].recall(query, k=k, scoring_mode="similarity", **wanted)
         self.model.check_recall(found, query, k, wanted)
         listed = self.handles[handle].browse(**wanted)
         order = list(self.model.items)

@@ -159,7 +159,7 @@ LOW_LEVEL = {
     "lexical": ["BM25Index"],
     "sparse": ["SparseIndex"],
     "ann": ["HnswIndex"],
-    "bandit": ["ProfileAdaptor"],
+    "store.bandit": ["ProfileAdaptor"],
     "graph": [
         *("HebbianGraph", "TagCoActivation", "TemporalChain", "EntityDirectory"),
         *("HyperGraph", "TypeRegistry", "CrossCapture"),

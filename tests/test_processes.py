@@ -33,7 +33,10 @@ WRITE = """
 
 def query_all(memory: SpectorMemory) -> list[object]:
     return [
-        [(hit.id, hit.score, hit.text) for hit in memory.recall(query, k=1000)]
+        [
+            (hit.id, hit.score, hit.text)
+            for hit in memory.recall(query, k=1000, recall_mode="observe")
+        ]
         for query in ("text", "text 7", "shared", "of w0")
     ]
 
@@ -50,7 +53,9 @@ def test_every_write_of_every_process_is_kept(tmp_path: Path, processes: int) ->
             writer.stdin.write("go\n")
             writer.stdin.flush()
         while any(writer.poll() is None for writer in writers):
-            for hit in watcher.recall("text of", k=1000):  # a reader is never in the way
+            for hit in watcher.recall(
+                "text of", k=1000, recall_mode="observe"
+            ):  # a reader is never in the way
                 assert hit.text.endswith(hit.id.split("-")[0])
         for writer in writers:
             finish(writer)

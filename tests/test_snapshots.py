@@ -70,10 +70,13 @@ def fill(memory: SpectorMemory, first: int = 0) -> None:
 def state(memory: SpectorMemory) -> list[Any]:
     """What recalls give, and what the stores hold."""
     answers = [
-        [(hit.id, hit.score, hit.text) for hit in memory.recall(query, k=50)] for query in QUERIES
+        [(hit.id, hit.score, hit.text) for hit in memory.recall(query, recall_mode="observe", k=50)]
+        for query in QUERIES
     ]
-    answers += [[hit.id for hit in memory.recall("fox", k=50, tags=["all"])]]
-    answers += [[hit.id for hit in memory.recall("fox", k=50, min_valence=3)]]
+    answers += [[hit.id for hit in memory.recall("fox", recall_mode="observe", k=50, tags=["all"])]]
+    answers += [
+        [hit.id for hit in memory.recall("fox", recall_mode="observe", k=50, min_valence=3)]
+    ]
     return [*answers, *stores(memory)]
 
 
@@ -474,6 +477,7 @@ def test_readers_and_writers_go_on(tmp_path: Path) -> None:  # R9
         for thread in threads:
             thread.join()
         assert failures == []
+        memory.flush()
         live = state(memory)
     assert len(names(tmp_path)) == 2
     assert opened(tmp_path)[0] == live == expected(tmp_path)
@@ -576,7 +580,7 @@ def test_erased_is_in_no_snapshot(tmp_path: Path) -> None:  # R16, AM-20
         (tmp_path / ".snapshot-00.tmp").mkdir()
         (tmp_path / ".snapshot-00.tmp" / "half").write_text(MARK)
         assert "bm25.idx" in holding()
-        other.recall("fox")
+        other.recall("fox", recall_mode="observe")
         memory.forget(f"id-{MARK}", erase=True)
         assert holding() == []
         assert len(names(tmp_path)) == 1
@@ -705,7 +709,8 @@ class Histories(RuleBasedStateMachine):
     def same_as_built_anew(self) -> None:
         if self.memory is None:
             return
-        with built_anew(), SpectorMemory.open(self.path, snapshot_every=None) as fresh:
+        open_again = {"snapshot_every": None, "clock": lambda: 10**12}
+        with built_anew(), SpectorMemory.open(self.path, **open_again) as fresh:
             assert self._state(fresh) == self._state(self.memory)
 
     def teardown(self) -> None:

@@ -51,7 +51,7 @@ WORK = """
             except UnknownMemoryError:
                 pass
         elif choice < 0.98:
-            memory.recall(text)
+            memory.recall(text, recall_mode="observe")
         else:
             try:
                 memory.compact() if choice < 0.985 else memory.snapshot()

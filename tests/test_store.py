@@ -48,10 +48,10 @@ def answers(path: Path) -> list[object]:
     """All that can be asked of the small space."""
     with SpectorMemory.open(path) as memory:
         return [
-            [(hit.id, hit.score) for hit in memory.recall("fox")],
-            [hit.id for hit in memory.recall("fox owl", tags=["animal"])],
-            [hit.id for hit in memory.recall("fox owl", author="ann")],
-            [hit.id for hit in memory.recall("owl birds", type="semantic")],
+            [(hit.id, hit.score) for hit in memory.recall("fox", recall_mode="observe")],
+            [hit.id for hit in memory.recall("fox owl", recall_mode="observe", tags=["animal"])],
+            [hit.id for hit in memory.recall("fox owl", recall_mode="observe", author="ann")],
+            [hit.id for hit in memory.recall("owl birds", recall_mode="observe", type="semantic")],
             memory.browse(),
             memory.browse(tags=["winter"]),
             [memory_id in memory for memory_id in "abcd"],
@@ -676,7 +676,11 @@ def test_a_space_that_may_not_be_written_can_be_read(guarded: Path, what: str) -
     space = guarded / "space ?%41#"
     fill(space)
     with SpectorMemory.open(space) as memory:
-        right = (list(memory.recall("fox")), list(memory.recall("fox", tags=["animal"], k=1)))
+        observe = {"recall_mode": "observe"}
+        right = (
+            list(memory.recall("fox", options=observe)),
+            list(memory.recall("fox", options=observe, tags=["animal"], k=1)),
+        )
         listed = memory.browse()
     (space / "journal.db").chmod(0o444)
     space.chmod(0o555 if what == "folder" else 0o755)

@@ -101,15 +101,19 @@ def fill(memory: SpectorMemory) -> None:
         strength=1.25,
         passive=9,
         last_passive=1_900_000_000_123,
-        suppressed="wrong",
     )
-    change_row(memory, "c", surprise=0.1 + 0.2, suppressed="")
+    change_row(memory, "c", surprise=0.1 + 0.2)
+    memory.suppress("b", "wrong")
+    memory.suppress("c")
 
 
 def answers(memory: SpectorMemory) -> list[Any]:
     """What follows from the memories; the order in which they were told is not in an export."""
     return [
-        [(hit.id, hit.score) for hit in memory.recall(query, k=10, graph_expansion=False)]
+        [
+            (hit.id, hit.score)
+            for hit in memory.recall(query, k=10, graph_expansion=False, recall_mode="observe")
+        ]
         for query in ("fox", "owl noon", "red fox film", "night")
     ]
 
@@ -360,7 +364,7 @@ def test_a_backup_is_a_space(tmp_path: Path, ephemeral: bool) -> None:
     with made(*arguments, **models()) as memory:
         fill(memory)
         report = memory.backup(tmp_path / "new" / "copy")
-        assert (report.ok, report.memories, report.events) == (True, 4, 7)
+        assert (report.ok, report.memories, report.events) == (True, 4, 9)
         assert report.path == str(tmp_path / "new" / "copy" / "journal.db")
         memory.remember("later", id="later")
         (tmp_path / "empty").mkdir()
@@ -469,7 +473,7 @@ def test_commands_that_copy(tmp_path: Path) -> None:
     done = spector("import", file, "--path", tmp_path / "two", "--json")
     assert done.json == {"stored": 4, "files": 1}
     done = spector("backup", tmp_path / "three", "--path", space)
-    assert "4 memories and 7 events, nothing wrong" in done.err
+    assert "4 memories and 9 events, nothing wrong" in done.err
     for name in ("two", "three"):
         with SpectorMemory.open(tmp_path / name) as memory:
             assert rows(memory) == expected

@@ -115,7 +115,7 @@ def run(
                 )
                 for query in collection.queries:
                     start = time.process_time()
-                    hits = memory.recall(query.text, k=DEPTH, **options)
+                    hits = memory.recall(query.text, k=DEPTH, recall_mode="observe", **options)
                     spent = time.process_time() - start
                     for key, value in measure([hit.id for hit in hits], query.relevant).items():
                         found[name][key].append(value)

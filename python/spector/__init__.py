@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spector import lexical
     from spector._core import simd_level
-    from spector.bandit import ProfileAdaptor
     from spector.errors import (
         CapacityError,
         ClosedError,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from spector.recall.results import Hit, Results
     from spector.spaces import Spaces
     from spector.store import Entity, Relation, SpectorWarning
+    from spector.store.bandit import ProfileAdaptor
 
 __version__ = "0.1.0"
 
@@ -69,7 +69,7 @@ __all__ = [
 # say in one line why the extension does not load.
 _LAZY = {
     "simd_level": "spector._core",
-    "ProfileAdaptor": "spector.bandit",
+    "ProfileAdaptor": "spector.store.bandit",
     "CapacityError": "spector.errors",
     "ClosedError": "spector.errors",
     "ConfigurationError": "spector.errors",

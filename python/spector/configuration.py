@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from spector.errors import ConfigurationError
+from spector.profiles import AUTO, DEFAULT, PROFILES
 from spector.recall.fusion import FUSIONS
 from spector.recall.modes import MODES
 from spector.recall.options import (
     GRAPH_WEIGHTS,
     LATE_INTERACTIONS,
+    RECALL_MODES,
     SCORE_COMBINES,
     SCORING_MODES,
 )
@@ -187,11 +189,19 @@ OPTIONS: Final = (
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),
     Option("auto_tags", bool, False, "give memories without tags those in their text"),
     Option("flashbulb_threshold", float, 3.0, "surprise that pins a memory (IMP-2)", 0, 100),
+    Option(
+        "strengthen_on_reinforce",
+        bool,
+        False,
+        "associate what helped in one recall (HEB-5)",
+    ),
     Option("busy_timeout", float, 5.0, "seconds to wait for another writer", 0, 2_000_000),
     Option("snapshot_every", int, 10_000, "changes after which a snapshot is made", 1),
     Option("seed", int, None, "of the random part of ids"),
     # Of RecallOptions, beside the conditions of one query.
     Option("recall.k", int, 10, "how many hits at most", 1, aliases=("recall.top_k",)),
+    _word("recall.profile", DEFAULT, (*PROFILES, AUTO), "defaults of others (PRO-1 to PRO-15)"),
+    _word("recall.recall_mode", "learn", RECALL_MODES, "observe changes nothing (REC-3)"),
     Option("recall.min_valence", int, None, "least valence of a hit", -128, 127),
     Option("recall.max_valence", int, None, "largest valence of a hit", -128, 127),
     Option("recall.min_importance", float, None, "least importance of a hit", 0, 10),
@@ -213,6 +223,10 @@ OPTIONS: Final = (
     Option("recall.alpha", float, 0.6, "weight of the match alone", 0, 1e6),
     Option("recall.beta", float, 0.4, "weight of importance and age", 0, 1e6),
     Option("recall.strictness", float, 1.0, "fall of similarity (SCO-5)", 0.0001, 100),
+    Option("recall.habituation", float, 1.0, "1 is off (HAB-1)", 0.0001, 1),
+    Option("recall.query_valence", int, None, "other valence scores less (SCO-8)", -128, 127),
+    Option("recall.lateral", bool, False, "append lateral results (SCO-15)"),
+    Option("recall.graph_expansion_threshold", float, 0.0, "gate of the graph (EXP-2)", 0, 2),
     Option("recall.graph_expansion", bool, True, "false leaves the graph out (EXP-1)"),
     _weight("temporal", "weight of what was told before and after"),
     _weight("hebbian", "weight of learned associations"),

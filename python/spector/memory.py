@@ -23,16 +23,30 @@ from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
 from spector.extraction.worker import ExtractionWorker, choose
+from spector.profiles import AUTO
 from spector.recall.around import Surroundings, around
 from spector.recall.focus import Hyperfocus
 from spector.recall.options import RecallOptions, make_filter, resolve
-from spector.recall.recall import recall, recall_many
+from spector.recall.recall import Query, Situation, recall_many
 from spector.recall.results import Explanation, Hit, Results
+from spector.recall.sessions import Sessions
+from spector.records.cognition import DEFAULT_DECAY, decay_bucket, strength_increment
 from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
+from spector.store.bandit import Choice, ProfileAdaptor
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
 from spector.store.journal import Transaction, set_aside_notice, translated
-from spector.store.model import EXTRACT, MemoryRow, Stored
+from spector.store.learning import Credit, RecallRecord, outcome_payload, tag_hash
+from spector.store.model import (
+    EXTRACT,
+    MEMORY_COLUMNS,
+    PINNED,
+    REMINDER,
+    UNRESOLVED,
+    MemoryRow,
+    Stored,
+)
+from spector.store.recorder import Recorder
 from spector.store.replica import Shape
 from spector.store.state import state_hash
 from spector.store.upkeep import Compaction, back_up
@@ -197,6 +211,7 @@ class SpectorMemory:
         models: Models | None = None,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        strengthen_on_reinforce: bool = False,
         extractor: Any = None,
     ) -> None:
         import random
@@ -210,8 +225,10 @@ class SpectorMemory:
         self._recall_defaults = RecallOptions()
         self.hyperfocus = Hyperfocus(self._now)
         self.extraction = ExtractionWorker(space, extractor, self._clock)
+        self._recorder = Recorder(space)
+        self._sessions = Sessions(strengthen_on_reinforce)
         # Closes at garbage collection and at exit, if nobody did before.
-        self._finalizer = weakref.finalize(self, _close, space, self.extraction)
+        self._finalizer = weakref.finalize(self, _close, self._recorder, self.extraction, space)
 
     @classmethod
     @_configured
@@ -235,6 +252,8 @@ class SpectorMemory:
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        bandit: Mapping[str, Any] | None = None,
+        strengthen_on_reinforce: bool = False,
         busy_timeout: float = 5.0,
         snapshot_every: int | None = 10_000,
         clock: Callable[[], int] | None = None,
@@ -284,6 +303,11 @@ class SpectorMemory:
         flashbulb_threshold : float
             A memory whose surprise is so many standard deviations is most important and pinned
             (IMP-2).
+        bandit : mapping, optional
+            Options of the `ProfileAdaptor` behind ``profile="auto"``: "policy", "epsilon",
+            "alpha", "minimum", "back_off", "default".
+        strengthen_on_reinforce : bool
+            Associate memories that one recall found and that both were reinforced (HEB-5).
         busy_timeout : float
             Seconds to wait for another process that is writing, before a `LockedError`.
         snapshot_every : int or None
@@ -328,9 +352,10 @@ class SpectorMemory:
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
-            *_check_extras(auto_tags, flashbulb_threshold),
+            *_check_extras(auto_tags, flashbulb_threshold, strengthen_on_reinforce),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
         )
+        learner = _check_bandit(bandit, seed)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
             with journal.reader() as reader:
@@ -344,7 +369,7 @@ class SpectorMemory:
                         f" leave {name} out to use the stored one"
                     )
             chosen.shape(Shape(**meta["vectors"]))
-            space = Space(journal, stored, keywords, ann)
+            space = Space(journal, stored, keywords, ann, learner)
             space.load()
             space.snapshot_every = every
             fingerprint = space.replica.index.fingerprint
@@ -379,6 +404,8 @@ class SpectorMemory:
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        bandit: Mapping[str, Any] | None = None,
+        strengthen_on_reinforce: bool = False,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
         config: Config = None,
@@ -395,11 +422,12 @@ class SpectorMemory:
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
-            *_check_extras(auto_tags, flashbulb_threshold),
+            *_check_extras(auto_tags, flashbulb_threshold, strengthen_on_reinforce),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
         )
+        learner = _check_bandit(bandit, seed)
         journal = Journal.ephemeral(_new_meta(wanted, fingerprint))
-        space = Space(journal, wanted, keywords, ann)
+        space = Space(journal, wanted, keywords, ann, learner)
         return cls(space, clock, seed, chosen, *extras)
 
     # Writing
@@ -774,6 +802,180 @@ class SpectorMemory:
         else:
             self._space.write(lambda transaction: transaction.forget(memory_id, now))
 
+    # Learning
+
+    def reinforce(
+        self,
+        id: str,
+        positive: bool | None = None,
+        *,
+        valence: int | None = None,
+        recall: str | None = None,
+    ) -> None:
+        """Report what came of a memory: it helped, or it did not (PAD-6, PAD-7).
+
+        It counts as an explicit recall and so slows its fading, moves its valence a third of the
+        way, and tells the bandit behind ``profile="auto"`` about the recall that found it.
+
+        Parameters
+        ----------
+        id : str
+            The memory.
+        positive : bool, optional
+            Whether it helped: a valence of 50 or -50.
+        valence : int, optional
+            Instead of it, in [-128, 127]; 0 tells the bandit nothing.
+        recall : str, optional
+            `Results.token` of the recall that found it; by default the latest that did.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        LockedError, StorageError
+            Another process wrote for too long; the disk refused. Nothing has changed.
+        """
+        memory_id = check_id("id", id)
+        if (positive is None) == (valence is None):
+            raise TypeError("one of positive and valence must be given")
+        if valence is None:
+            reported = 50 if check_flag("positive", positive) else -50
+        else:
+            reported = arguments.whole("valence", valence, -128, 127)
+        if recall is not None and not isinstance(recall, str):
+            raise TypeError(f"recall must be a str, got {show(recall)}")
+        stated = None if recall is None else Credit.from_token(recall)
+        now = self._now()
+        records = self._recorder.take()
+
+        def change(transaction: Transaction) -> int:
+            transaction.recalled(records)
+            row = transaction.find(memory_id)
+            slot = row[0]
+            credit = stated or self._credit(slot, records)
+            partners = self._sessions.partners(slot) if reported > 0 else []
+            pairs = sorted(transaction.rows(partners))
+            left = DEFAULT_DECAY.multiplier(decay_bucket(now - row[8]))
+            strength = min(5.0, row[21] + strength_increment(left))
+            payload = outcome_payload(reported, credit, pairs)
+            transaction.reinforce(row, reported, strength, payload, now)
+            return slot
+
+        try:
+            slot = self._space.write(change)
+        except BaseException:
+            self._recorder.give_back(records)
+            raise
+        if reported > 0:
+            self._sessions.helped(slot)
+
+    def _credit(self, slot: int, records: Sequence[RecallRecord]) -> Credit | None:
+        """Whom to credit: the latest recall, of those that wait for the journal or before."""
+        for record in reversed(records):
+            if slot in record.slots:
+                return record.credit
+            if slot in record.lateral:
+                return record.credit._replace(lateral=True)
+        return self._space.replica.learning.credit(slot)
+
+    def suppress(self, id: str, reason: str = "") -> None:
+        """Keep a memory out of recalls, until `unsuppress` (SUP-1); it stays as it is.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        text = check_text("reason", reason)
+        self._set_state(id, "suppress", lambda _: {"suppressed": text})
+
+    def unsuppress(self, id: str) -> None:
+        """Let recalls find a suppressed memory again.
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        self._set_state(id, "unsuppress", lambda _: {"suppressed": None})
+
+    def suppressed(self) -> dict[str, str]:
+        """The suppressed memories: why, by id."""
+        return self._space.read(
+            lambda reader, replica: {
+                row[1]: row[24] or "" for row in reader.rows(sorted(replica.suppressed)).values()
+            }
+        )
+
+    def pin(self, id: str) -> None:
+        """Keep a memory from fading (SCO-12)."""
+        self._set_state(id, "pin", lambda flags: {"flags": flags | PINNED})
+
+    def unpin(self, id: str) -> None:
+        """Let a pinned memory fade as others do."""
+        self._set_state(id, "unpin", lambda flags: {"flags": flags & ~PINNED})
+
+    def mark_unresolved(self, id: str) -> None:
+        """Note that a memory waits for something; it does not fade until it is resolved (HDR-2)."""
+        self._set_state(id, "unresolved", lambda flags: {"flags": flags | UNRESOLVED})
+
+    def mark_resolved(self, id: str) -> None:
+        """Note that nothing is open about a memory any more (HDR-2)."""
+        self._set_state(id, "resolved", lambda flags: {"flags": flags & ~UNRESOLVED})
+
+    def _set_state(self, id: str, what: str, changed: Callable[[int], dict[str, Any]]) -> None:
+        memory_id = check_id("id", id)
+        now = self._now()
+
+        def change(transaction: Transaction) -> None:
+            row = transaction.find(memory_id)
+            wanted = changed(row[18])
+            if any(row[MEMORY_COLUMNS.index(name)] != value for name, value in wanted.items()):
+                transaction.set_state(row, what, now, **wanted)
+
+        self._space.write(change)
+
+    def schedule_reminder(self, text: str, at: Time, *, tags: Iterable[str] = ()) -> str:
+        """Store a memory that the next recall from `at` on brings up, whatever is asked (IMP-4).
+
+        It stands first there, with a score of 10, outside `k`, once; it is found like any other
+        memory before and after.
+
+        Parameters
+        ----------
+        text : str
+        at : int, datetime, date or str
+            When it is due, as `timestamp` of `remember`.
+        tags : iterable of str
+
+        Returns
+        -------
+        str
+            Its id.
+        """
+        now = self._now()
+        due = check_time("at", at)
+        draft = check_draft(
+            {"text": text, "tags": tags, "timestamp": due, "source": "reminder"}, now
+        )
+        return self._store([draft._replace(flags=draft.flags | REMINDER)], "update", now)[0]
+
+    def flush(self) -> None:
+        """Commit what recalls left behind, which otherwise happens within about a second.
+
+        Raises
+        ------
+        LockedError, StorageError
+            Another process wrote for too long; the disk refused. It is tried again later.
+        """
+        self._space.journal.check_usable()
+        self._recorder.flush()
+
+    @property
+    def bandit(self) -> ProfileAdaptor:
+        """What is behind ``profile="auto"``: `stats` says what it has learned."""
+        return self._space.replica.learning.bandit
+
     # Reading
 
     def recall(
@@ -783,9 +985,13 @@ class SpectorMemory:
         k: int | Unset = UNSET,
         options: RecallOptions | Mapping[str, Any] | None = None,
         vector: ArrayLike | None = None,
+        profile: str | Unset = UNSET,
+        recall_mode: str | Unset = UNSET,
+        session: str | Unset | None = UNSET,
+        as_of: Time | Unset | None = UNSET,
         tags: Iterable[str] | Unset = UNSET,
         tag_match: str | Unset = UNSET,
-        type: str | Unset | None = UNSET,
+        type: str | Iterable[str] | Unset | None = UNSET,
         author: str | Unset | None = UNSET,
         since: Time | Unset | None = UNSET,
         until: Time | Unset | None = UNSET,
@@ -805,7 +1011,11 @@ class SpectorMemory:
         alpha: float | Unset = UNSET,
         beta: float | Unset = UNSET,
         strictness: float | Unset = UNSET,
+        habituation: float | Unset = UNSET,
+        query_valence: int | Unset | None = UNSET,
+        lateral: bool | Unset = UNSET,
         graph_expansion: bool | Unset = UNSET,
+        graph_expansion_threshold: float | Unset = UNSET,
         graph_weights: Mapping[str, float] | Unset = UNSET,
         entities: str | Iterable[str] | Unset = UNSET,
         trace: bool | Unset = UNSET,
@@ -822,12 +1032,15 @@ class SpectorMemory:
             Values for the other parameters; what is given as a keyword wins.
         vector : array of float, optional
             A dense vector beside the text, instead of that of the embedding provider.
+        profile, recall_mode, session, as_of
+            For what the answer is, and of which moment; see `RecallOptions`.
         tags, tag_match, type, author, since, until, min_valence, max_valence, min_importance
             Return only memories that meet all of these; see `RecallOptions`. They do not change
             scores.
         text_search_mode, enable_text_search, gamma, fusion, rrf_k, late_interaction, \
         enable_reranker, reranker_depth, scoring_mode, score_combine, alpha, beta, strictness, \
-        graph_expansion, graph_weights, entities, trace
+        habituation, query_valence, lateral, graph_expansion, graph_expansion_threshold, \
+        graph_weights, entities, trace
             How memories are found and ranked; see `RecallOptions`.
 
         Returns
@@ -845,6 +1058,10 @@ class SpectorMemory:
         text, dense = _check_query(query, vector)
         explicit = {
             "k": k,
+            "profile": profile,
+            "recall_mode": recall_mode,
+            "session": session,
+            "as_of": as_of,
             "tags": tags,
             "tag_match": tag_match,
             "type": type,
@@ -867,15 +1084,17 @@ class SpectorMemory:
             "alpha": alpha,
             "beta": beta,
             "strictness": strictness,
+            "habituation": habituation,
+            "query_valence": query_valence,
+            "lateral": lateral,
             "graph_expansion": graph_expansion,
+            "graph_expansion_threshold": graph_expansion_threshold,
             "graph_weights": graph_weights,
             "entities": entities,
             "trace": trace,
         }
         chosen = resolve(options, explicit, self._recall_defaults)
-        focus = self.hyperfocus.current()
-        hits, degraded = recall(self._space, self._models, text, dense, chosen, self._now(), focus)
-        return Results(hits, _shown(query), time.perf_counter() - start, degraded)
+        return self._recall([(text, dense)], [query], chosen, start)[0]
 
     def recall_many(
         self,
@@ -906,12 +1125,69 @@ class SpectorMemory:
         names = [each.name for each in fields(RecallOptions) if each.init]
         given = check_keys("recall_many", keywords, names)
         chosen = resolve(options, given, self._recall_defaults)
+        if chosen.profile == AUTO:  # each query has a context of its own
+            return [self.recall(query, options=chosen) for query in asked]
+        return self._recall(checked, asked, chosen, start)
+
+    def _recall(
+        self,
+        queries: Sequence[Query],
+        asked: Sequence[str | ArrayLike],
+        options: RecallOptions,
+        start: float,
+    ) -> list[Results]:
+        now = self._now()
+        learn = options.recall_mode == "learn" and options.as_of is None
+        choice = Choice(options.profile, False, 1.0)
+        bandit = self._space.replica.learning.bandit
+        context: tuple[str, ...] = ()
+        if learn or options.profile == AUTO:
+            text = queries[0][0] if len(queries) == 1 else None
+            context = tuple(options.tags)
+            if not context and text is not None:
+                context = self._space.replica.graphs.tags_in(text)
+        if options.profile == AUTO:
+            choice = bandit.suggest(context)
+            options = options.put_over({"profile": choice.profile})
         focus = self.hyperfocus.current()
-        found = recall_many(self._space, self._models, checked, chosen, self._now(), focus)
+        session = "" if options.session is None else tag_hash(options.session)
+        situation = Situation(
+            now, focus, session, self._sessions.returned(session), self._sessions.reminded
+        )
+        found = recall_many(self._space, self._models, queries, options, situation)
+        if choice.explored and not found[0].hits:  # PAD-8
+            choice = bandit.exploit(context)
+            options = options.put_over({"profile": choice.profile})
+            found = recall_many(self._space, self._models, queries, options, situation)
+        credit = Credit(*bandit.key(context), options.profile, choice.propensity)
+        if learn:
+            for answer in found:
+                self._sessions.note(session, answer)
+                if answer.slots or answer.lateral or answer.reminded:
+                    self._recorder.add(
+                        RecallRecord(
+                            now,
+                            session or self._sessions.implicit,
+                            credit,
+                            answer.slots,
+                            answer.lateral,
+                            answer.tags,
+                            answer.reminded,
+                        )
+                    )
+        token = credit.token() if learn else ""
         seconds = (time.perf_counter() - start) / max(1, len(asked))
         return [
-            Results(hits, _shown(query), seconds, degraded)
-            for query, (hits, degraded) in zip(asked, found, strict=True)
+            Results(
+                answer.hits,
+                _shown(query),
+                seconds,
+                answer.degraded,
+                options.profile,
+                choice.explored,
+                token,
+            )
+            for query, answer in zip(asked, found, strict=True)
         ]
 
     def inspect(self, id: str) -> Memory:
@@ -1290,8 +1566,9 @@ class SpectorMemory:
         return check_time("the time given by clock", now)
 
 
-def _close(space: Space, extraction: ExtractionWorker) -> None:
+def _close(recorder: Recorder, extraction: ExtractionWorker, space: Space) -> None:
     extraction.close()
+    recorder.close()
     space.close()
 
 
@@ -1334,11 +1611,25 @@ def _check_clock_and_seed(clock: object, seed: object) -> None:
         raise TypeError(f"seed must be an int, got {show(seed)}")
 
 
-def _check_extras(auto_tags: object, flashbulb_threshold: float) -> tuple[bool, float]:
+def _check_extras(
+    auto_tags: object, flashbulb_threshold: float, strengthen: object
+) -> tuple[bool, float, bool]:
     return (
         check_flag("auto_tags", auto_tags),
         arguments.real("flashbulb_threshold", flashbulb_threshold, 0, 100),
+        check_flag("strengthen_on_reinforce", strengthen),
     )
+
+
+def _check_bandit(options: object, seed: int | None) -> dict[str, Any]:
+    """Options for a `ProfileAdaptor`; one generator of random numbers serves all replicas."""
+    import random
+
+    known = ("policy", "epsilon", "alpha", "minimum", "back_off", "default")
+    given = dict(check_keys("bandit", {} if options is None else options, known))
+    given["seed"] = random.Random(seed)
+    ProfileAdaptor(**given)
+    return given
 
 
 def _check_ann(ann: object) -> None:

@@ -556,18 +556,34 @@ def recall(
     author: Author = None,
     since: When = None,
     until: When = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="NAME", help="Which lists: keyword_only ...")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Or auto: what worked best.")
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Answer as if it were then.")
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Count it as a use of what it finds.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Draw how the graph reached each hit.")
+    ] = False,
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
 ) -> None:
     """Find the memories that match a query, best first.
 
-    In a pipe each hit is a line: score, id and text, separated by tabs.
+    In a pipe each hit is a line: score, id and text, separated by tabs. Nothing is learned from it
+    without --learn.
 
     \b
     spector recall "why did the deploy fail?" -k 5 --tag deploy
     """
     from spector import RecallOptions
-    from spector.cli.hits import hit_as_dict, snippets
+    from spector.cli.hits import hit_as_dict, print_trace, snippets
 
     given: dict[str, Any] = {
         "k": k,
@@ -576,6 +592,11 @@ def recall(
         "author": author,
         "since": since,
         "until": until,
+        "text_search_mode": mode,
+        "profile": profile,
+        "as_of": as_of,
+        "recall_mode": "learn" if learn else "observe",
+        "trace": trace or None,
     }
     given = {name: value for name, value in given.items() if value is not None}
     given["tag_match"] = tag_match.value
@@ -590,6 +611,9 @@ def recall(
             return
         if not hits:
             note("nothing found")
+            return
+        if trace:
+            print_trace(hits)
             return
         texts: Sequence[console.Cell] = [hit.text for hit in hits]
         if sys.stdout.isatty():

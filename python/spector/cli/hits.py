@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spector import lexical
-from spector.cli.highlight import Piece, snippet
+from spector.cli.highlight import Piece, plain, snippet
 
 if TYPE_CHECKING:
     from spector import Hit, Memory, Results, SpectorMemory
+    from spector.recall.results import Edge
 
-__all__ = ["hit_as_dict", "memory_as_dict", "snippets"]
+__all__ = ["hit_as_dict", "memory_as_dict", "print_trace", "snippets"]
 
 _FIELDS = (
     "id",
@@ -36,7 +39,30 @@ def memory_as_dict(memory: Memory) -> dict[str, Any]:
 
 def hit_as_dict(hit: Hit) -> dict[str, Any]:
     """Return a hit for ``--json``."""
-    return {"score": hit.score, **memory_as_dict(hit.memory)}
+    found = {"score": hit.score, **memory_as_dict(hit.memory)}
+    if hit.mode != "standard":
+        found["mode"] = hit.mode
+    if hit.trace:
+        found["trace"] = [asdict(edge) for edge in hit.trace]
+    return found
+
+
+def print_trace(hits: Results) -> None:
+    """Draw each hit with what its score is made of, and from where the graph came to it."""
+    for hit in hits:
+        text = " ".join(plain(hit.text).split())
+        sys.stdout.write(f"{hit.score:.3f}  {plain(hit.id)}  {text[:100]}\n")
+        strongest: dict[str, Edge] = {}
+        for edge in hit.trace:
+            strongest.setdefault(edge.layer, edge)
+        base = hit.score - sum(edge.gain for edge in strongest.values())
+        parts = [f"{base:.3f} lists"] if abs(base) > 1e-6 * abs(hit.score) else []
+        for edge in strongest.values():
+            start = f" from {plain(edge.seed)}" if edge.seed else ""
+            by = f" by {plain(edge.via)}" if edge.via else ""
+            parts.append(f"{edge.gain:.3f} {edge.layer}{start}{by}")
+        for place, part in enumerate(parts):
+            sys.stdout.write(f"       {'└' if place == len(parts) - 1 else '├'} {part}\n")
 
 
 def snippets(memory: SpectorMemory, hits: Results, width: int) -> list[list[Piece]]:

@@ -360,13 +360,37 @@ def widen(context: RecallContext, reader: Reader) -> None:
             _accumulate(context, total, first_path)
 
 
+def _passes_gate(
+    context: RecallContext, extra: npt.NDArray[np.int64], gains: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Which memories the graph leads to strongly enough, or the lists found as well (EXP-2).
+
+    What passes is what a memory gains, with how important and fresh it is on top.
+    """
+    passing = np.isin(extra, context.found.slots)
+    records = context.replica.records
+    for place in np.flatnonzero(~passing).tolist():
+        slot = int(extra[place])
+        if slot in records:
+            header = records.header(slot)
+            _, decay = records.factors([slot], context.scoring)
+            weight = 1 + 0.4 * header["importance"] / 10 * float(decay[0])
+            passing[place] = gains[place] * weight >= context.options.graph_expansion_threshold
+    return passing
+
+
 def _accumulate(context: RecallContext, total: dict[int, float], first_path: int) -> None:
     slots, scores = context.found
     extra = np.fromiter(total, np.int64, len(total))
     gains = np.fromiter(total.values(), np.float64, len(total))
+    kept = np.ones(len(extra), np.bool_)
     if context.allow is not None:
-        kept = np.isin(extra, context.allow)
-        extra, gains = extra[kept], gains[kept]
+        kept &= np.isin(extra, context.allow)
+    if context.replica.suppressed:  # SUP-1
+        kept &= ~np.isin(extra, list(context.replica.suppressed))
+    if context.options.graph_expansion_threshold:
+        kept &= _passes_gate(context, extra, gains)
+    extra, gains = extra[kept], gains[kept]
     known, places = np.unique(np.concatenate([slots, extra]), return_inverse=True)
     sums = np.zeros(len(known))
     np.add.at(sums, places, np.concatenate([scores.astype(np.float64), gains]))

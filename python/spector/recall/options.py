@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Any, Final
 
 from spector import arguments
+from spector.profiles import AUTO, DEFAULT, GOVERNED, PROFILES
 from spector.store.filters import Filter
 from spector.store.values import (
     MEMORY_TYPES,
@@ -22,6 +23,8 @@ from spector.store.values import (
     check_name_list,
     check_tags,
     check_time,
+    nearest,
+    show,
 )
 
 from .fusion import FUSIONS
@@ -39,8 +42,12 @@ GRAPH_WEIGHTS: Final = {
     "cross_capture": 0.25,
 }
 LATE_INTERACTIONS = ("list", "rerank", "off")
-SCORING_MODES = ("cognitive", "similarity")
+SCORING_MODES = ("cognitive", "similarity", "associative")
+RECALL_MODES = ("learn", "observe")
 SCORE_COMBINES = ("multiplicative", "additive")
+
+#: The default of what a profile may set: its value is that of the profile.
+_PROFILE: Any = UNSET
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -56,12 +63,26 @@ class RecallOptions:
     ----------
     k : int
         How many hits at most; at least 1.
+    profile : str
+        Sets the defaults of other options (PRO-1 to PRO-15), in any case: "balanced",
+        "exploring", "debugging", "recalling", "critical", "hyperfocus", "systematizer",
+        "divergent", "paranoid_sentinel", "the_executor", "highly_sensitive",
+        "default_mode_network", "executive_dysfunction"; or "auto": the one that worked best for
+        these tags (PAD-1).
+    recall_mode : {"learn", "observe"}
+        "observe" changes nothing: no counters, no credit for what was found (REC-3).
+    session : str, optional
+        In which session the question is asked: what was recalled in it before has a say (HAB-1,
+        HAB-2).
+    as_of : int, datetime, date or str, optional
+        Answer as if it were this time: later memories do not exist yet, and no memory is older
+        than it was then. It changes nothing, as "observe".
     tags : iterable of str
         Only memories with these tags.
     tag_match : {"all", "any"}
         Whether all of the tags must be there, or one is enough.
-    type : str, optional
-        Only memories of this type.
+    type : str or several, optional
+        Only memories of this type, or of these.
     author : str, optional
         Only memories of this author.
     since, until : int, datetime, date or str, optional
@@ -90,16 +111,27 @@ class RecallOptions:
         Let token vectors order the first results, in modes that have keywords or vectors (RRK-2).
     reranker_depth : int
         How many results that orders, in [5, 100].
-    scoring_mode : {"cognitive", "similarity"}
-        "similarity" leaves importance, age and strength out (REC-3).
+    scoring_mode : {"cognitive", "similarity", "associative"}
+        "similarity" leaves importance, age and strength out (REC-3); "associative" keeps to
+        memories whose tags follow those of the session's last recalls (PRO-15).
     score_combine : {"multiplicative", "additive"}
         How "cognitive" combines them with the match (SCO-6).
     alpha, beta : float
         Weights of the match alone and of importance and age; only their ratio counts.
     strictness : float
         How fast similarity falls with distance, in (0, 100] (SCO-5).
+    habituation : float
+        In (0, 1]: by which factor a memory counts less for each time that this `session` was given
+        it, but not under 0.3 (HAB-1); 1, the default, is off.
+    query_valence : int, optional
+        In [-128, 127]: memories of other valence score less (SCO-8).
+    lateral : bool
+        Append some memories that share tags with the query but are far from it in meaning
+        (SCO-15); needs `tags` and vectors.
     graph_expansion : bool
         False leaves the graph out: nothing is raised or added by it (EXP-1).
+    graph_expansion_threshold : float
+        How strongly the graph must lead to a memory that no list found, in [0, 2] (EXP-2, AM-13).
     graph_weights : mapping, optional
         How much a layer of the graph counts, each in [0, 10], where it is not to be the default;
         0 leaves it out. Layers are "temporal", "hebbian", "author", "about", "mention",
@@ -117,38 +149,61 @@ class RecallOptions:
     """
 
     k: int = 10
+    profile: str = DEFAULT
+    recall_mode: str = "learn"
+    session: str | None = None
+    as_of: int | date | str | None = None
     tags: Iterable[str] = ()
     tag_match: str = "all"
-    type: str | None = None
+    type: str | Iterable[str] | None = _PROFILE
     author: str | None = None
     since: int | date | str | None = None
     until: int | date | str | None = None
-    min_valence: int | None = None
-    max_valence: int | None = None
-    min_importance: float | None = None
+    min_valence: int | None = _PROFILE
+    max_valence: int | None = _PROFILE
+    min_importance: float | None = _PROFILE
     text_search_mode: str = "hybrid"
     enable_text_search: bool = True
-    gamma: float = 1.0
+    gamma: float = _PROFILE
     fusion: str = "relative"
     rrf_k: int = 60
     late_interaction: str = "list"
     enable_reranker: bool = False
     reranker_depth: int = 20
-    scoring_mode: str = "cognitive"
+    scoring_mode: str = _PROFILE
     score_combine: str = "multiplicative"
-    alpha: float = 0.6
-    beta: float = 0.4
-    strictness: float = 1.0
-    graph_expansion: bool = True
+    alpha: float = _PROFILE
+    beta: float = _PROFILE
+    strictness: float = _PROFILE
+    habituation: float = 1.0
+    query_valence: int | None = _PROFILE
+    lateral: bool = _PROFILE
+    graph_expansion: bool = _PROFILE
+    graph_expansion_threshold: float = _PROFILE
     graph_weights: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
     entities: str | Iterable[str] = ()
     trace: bool = False
     _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
+    _given: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        put("profile", check_profile(self.profile))
+        of_profile = PROFILES.get(self.profile, {})
+        given = set()
+        for name, value in GOVERNED.items():
+            if getattr(self, name) is UNSET:
+                put(name, of_profile.get(name, value))
+            else:
+                given.add(name)
+        put("_given", frozenset(given))
+        check_choice("recall_mode", self.recall_mode, RECALL_MODES)
+        if self.session is not None:
+            check_label("session", self.session)
+        if self.as_of is not None:
+            put("as_of", check_time("as_of", self.as_of, end_of_day=True))
         # An iterable of tags may be one that can be read only once.
         put("tags", check_tags("tags", self.tags)[0])
         put("k", check_count("k", self.k))
@@ -172,7 +227,15 @@ class RecallOptions:
         if self.alpha + self.beta <= 0:
             raise ValueError("alpha and beta must not both be 0")
         put("strictness", arguments.real("strictness", self.strictness, 0.0001, 100))
+        put("habituation", arguments.real("habituation", self.habituation, 0.0001, 1))
+        if self.query_valence is not None:
+            put("query_valence", arguments.whole("query_valence", self.query_valence, -128, 127))
+        check_flag("lateral", self.lateral)
         check_flag("graph_expansion", self.graph_expansion)
+        threshold = arguments.real(
+            "graph_expansion_threshold", self.graph_expansion_threshold, 0, 2
+        )
+        put("graph_expansion_threshold", threshold)
         check_flag("trace", self.trace)
         put("graph_weights", _check_weights(self.graph_weights))
         put("entities", check_name_list("entities", self.entities))
@@ -182,6 +245,15 @@ class RecallOptions:
         """Options from plain values, such as a configuration file's; unknown keys are refused."""
         names = [each.name for each in fields(cls) if each.init]
         return cls(**check_keys("options", options, names))
+
+    def put_over(self, given: Mapping[str, Any]) -> RecallOptions:
+        """The same with these options, which win over those of any profile (PRO-14)."""
+        own = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.init and (each.name not in GOVERNED or each.name in self._given)
+        }
+        return RecallOptions(**{**own, **given})
 
     def filter(self) -> Filter:
         """The conditions in their normal form."""
@@ -199,6 +271,19 @@ class RecallOptions:
             self.max_valence,
             self.min_importance,
         )
+
+
+def check_profile(value: object) -> str:
+    """The name of a profile in any case, or "auto" (PRO-14)."""
+    if not isinstance(value, str):
+        raise TypeError(f"profile must be a str, got {type(value).__name__} {show(value)}")
+    name = value.lower()
+    if name != AUTO and name not in PROFILES:
+        raise ValueError(
+            f"profile must be one of {', '.join(map(repr, PROFILES))} or 'auto',"
+            f" got {show(value)}{nearest(name, PROFILES)}"
+        )
+    return name
 
 
 def _check_weights(weights: object) -> tuple[tuple[str, float], ...]:
@@ -223,7 +308,7 @@ def resolve(options: object, explicit: Mapping[str, Any], defaults: RecallOption
         base = options
     elif isinstance(options, Mapping):
         names = [each.name for each in fields(RecallOptions) if each.init]
-        base = replace(defaults, **check_keys("options", options, names))
+        base = defaults.put_over(check_keys("options", options, names))
     else:
         raise TypeError(
             f"options must be a RecallOptions or a mapping, got {type(options).__name__}"
@@ -236,12 +321,12 @@ def resolve(options: object, explicit: Mapping[str, Any], defaults: RecallOption
     plain = tuple((name, value.__class__, value) for name, value in given.items())
     if all(kind in _PLAIN for _, kind, _ in plain):
         return _replaced(base, plain)  # the same options again and again
-    return replace(base, **given)
+    return base.put_over(given)
 
 
 @functools.lru_cache(maxsize=256)
 def _replaced(base: RecallOptions, given: tuple[tuple[str, type, Any], ...]) -> RecallOptions:
-    return replace(base, **{name: value for name, _, value in given})
+    return base.put_over({name: value for name, _, value in given})
 
 
 def make_filter(
@@ -262,7 +347,7 @@ def make_filter(
     return Filter(
         tags=folded,
         tag_match=check_choice("tag_match", tag_match, TAG_MATCHES),
-        type=None if type is None else check_choice("type", type, MEMORY_TYPES),
+        types=_check_types(type),
         author=None if author is None else check_label("author", author),
         since=None if since is None else check_time("since", since),
         until=None if until is None else check_time("until", until, end_of_day=True),
@@ -278,3 +363,13 @@ def make_filter(
             else arguments.real("min_importance", min_importance, 0, 10)
         ),
     )
+
+
+def _check_types(types: object) -> tuple[str, ...]:
+    if types is None:
+        return ()
+    if isinstance(types, (list, tuple, set, frozenset)):
+        if not types:
+            raise ValueError("type must be one or several types of memories, got none")
+        return tuple(sorted({check_choice("each of type", one, MEMORY_TYPES) for one in types}))
+    return (check_choice("type", types, MEMORY_TYPES),)

@@ -1,16 +1,20 @@
-"""One recall from query to hits."""
+"""One recall from query to hits (REC-1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spector.encoding import Encoded, Models
+from spector.records import ScoringOptions
 from spector.store.filters import Filter
 from spector.store.journal import Reader, damaged
-from spector.store.model import to_memory
+from spector.store.learning import first_tags
+from spector.store.model import MemoryRow, tags_of, to_memory
 from spector.store.replica import Replica
 from spector.store.space import Space
 
@@ -18,24 +22,34 @@ from .expansion import widen
 from .focus import Focus
 from .options import RecallOptions
 from .results import Edge, Hit
-from .steps import RecallContext, combine, encode_queries, gather, rerank
+from .steps import RecallContext, adapt, combine, encode_queries, gather, rerank
+
+_REMINDER_SCORE = 10.0
 
 
-def recall(
-    space: Space,
-    models: Models,
-    text: str | None,
-    vector: npt.NDArray[np.float32] | None,
-    options: RecallOptions,
-    now: int,
-    focus: Focus | None = None,
-) -> tuple[list[Hit], tuple[str, ...]]:
-    """The best hits, best first (GEN-4), and what could not take part."""
-    return recall_many(space, models, [(text, vector)], options, now, focus)[0]
+class Situation(NamedTuple):
+    """In which a question is asked, beside its options."""
+
+    now: int
+    focus: Focus | None = None
+    session: str = ""  # H64 of an explicit one; empty without
+    returned: Mapping[int, int] = {}  # how often, in this session (HAB-1)
+    reminded: frozenset[int] = frozenset()  # reminders that were delivered already
 
 
-Query = tuple[str | None, npt.NDArray[np.float32] | None]
-Answer = tuple[list[Hit], tuple[str, ...]]
+@dataclass
+class Answer:
+    """What one recall gives."""
+
+    hits: list[Hit] = field(default_factory=list)
+    degraded: tuple[str, ...] = ()
+    slots: tuple[int, ...] = ()  # of the hits but the lateral ones
+    lateral: tuple[int, ...] = ()
+    reminded: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()  # hashed (STDP-2)
+
+
+Query = tuple["str | None", "npt.NDArray[np.float32] | None"]
 
 
 def recall_many(
@@ -43,53 +57,162 @@ def recall_many(
     models: Models,
     queries: Sequence[Query],
     options: RecallOptions,
-    now: int,
-    focus: Focus | None = None,
+    situation: Situation,
 ) -> list[Answer]:
-    """`recall` for each of the queries, all from one state of the space."""
+    """What each query finds, best first (GEN-4), all from one state of the space."""
     encoded = encode_queries(models, queries, options)
-    wanted = options.filter()
-
-    def answer(
-        reader: Reader,
-        replica: Replica,
-        text: str | None,
-        query: Encoded,
-        errors: dict[str, Exception],
-        allow: npt.NDArray[np.uint32] | None,
-    ) -> Answer:
-        if allow is not None and not allow.size:
-            return [], ()
-        boost = None if focus is None else focus.boost
-        context = RecallContext(text, query, options, replica, allow, now, boost)
-        gather(context, errors)
-        combine(context)
-        rerank(context, errors)
-        widen(context, reader)
-        slots = context.found.slots[: options.k].tolist()
-        scores = context.found.scores[: options.k].tolist()
-        rows = reader.rows(sorted(slots))
-        if len(rows) != len(slots):
-            missing = sorted(set(slots) - rows.keys())
-            raise damaged(space.journal.where, f"the memory in slot {missing[0]} is missing")
-        traces = _traces(context, reader) if options.trace else {}
-        hits = [
-            Hit(score, to_memory(rows[slot]), traces.get(slot, ()))
-            for slot, score in zip(slots, scores, strict=True)
-        ]
-        return hits, tuple(context.degraded)
+    situation = situation._replace(now=as_of(options, situation.now))
+    wanted = wanted_by(options)
 
     def work(reader: Reader, replica: Replica) -> list[Answer]:
-        allow = None if wanted == Filter() else reader.matching(wanted)
-        if focus is not None:  # SCO-2
-            mask = reader.matching(Filter(tags=focus.tags))
-            allow = mask if allow is None else np.intersect1d(allow, mask, assume_unique=True)
+        allow = allowed(reader, replica, options, situation, wanted)
         return [
-            answer(reader, replica, text, query, errors, allow)
+            _answer(space, reader, replica, (text, query, errors), options, situation, allow)
             for (text, _), (query, errors) in zip(queries, encoded, strict=True)
         ]
 
     return space.read(work)
+
+
+def as_of(options: RecallOptions, now: int) -> int:
+    """The moment of which the answer is."""
+    return now if options.as_of is None else options.as_of  # type: ignore[return-value]
+
+
+def wanted_by(options: RecallOptions) -> Filter:
+    """Which memories the options let pass."""
+    wanted = options.filter()
+    if options.as_of is None:
+        return wanted
+    moment = as_of(options, 0)
+    until = moment if wanted.until is None else min(moment, wanted.until)
+    return replace(wanted, until=until)
+
+
+def allowed(
+    reader: Reader, replica: Replica, options: RecallOptions, situation: Situation, wanted: Filter
+) -> npt.NDArray[np.uint32] | None:
+    """The slots that filters, a focus and "associative" let pass; None for all."""
+    allow = None if wanted == Filter() else reader.matching(wanted)
+    masks = []
+    if situation.focus is not None:  # SCO-2
+        masks.append(reader.matching(Filter(tags=situation.focus.tags)))
+    if options.scoring_mode == "associative" and situation.session:  # PRO-15
+        recent = replica.learning.recent_tags(situation.session)
+        names = replica.graphs.named(replica.learning.expected(recent)) if recent else ()
+        if names:
+            masks.append(reader.matching(Filter(tags=names, tag_match="any")))
+    for mask in masks:
+        allow = mask if allow is None else np.intersect1d(allow, mask, assume_unique=True)
+    return allow
+
+
+def run(
+    replica: Replica,
+    reader: Reader,
+    query: tuple[str | None, Encoded, dict[str, Exception]],
+    options: RecallOptions,
+    situation: Situation,
+    allow: npt.NDArray[np.uint32] | None,
+) -> RecallContext:
+    """The steps up to the sorted candidates."""
+    text, encoded, errors = query
+    boost = None if situation.focus is None else situation.focus.boost
+    context = RecallContext(text, encoded, options, replica, allow, situation.now, boost)
+    if situation.session:
+        context.recent = replica.learning.recent_tags(situation.session)
+        context.returned = situation.returned
+    gather(context, errors)
+    combine(context)
+    rerank(context, errors)
+    adapt(context)
+    context.listed = frozenset(context.found.slots.tolist())
+    widen(context, reader)
+    return context
+
+
+def _answer(
+    space: Space,
+    reader: Reader,
+    replica: Replica,
+    query: tuple[str | None, Encoded, dict[str, Exception]],
+    options: RecallOptions,
+    situation: Situation,
+    allow: npt.NDArray[np.uint32] | None,
+) -> Answer:
+    due = _due(replica, options, situation)
+    if allow is not None and not allow.size:
+        slots, scores, lateral = [], [], []
+        context = None
+    else:
+        context = run(replica, reader, query, options, situation, allow)
+        lateral = _lateral(context, reader)
+        slots, scores = context.found.slots.tolist(), context.found.scores.tolist()
+        if lateral:
+            apart = {slot for slot, _ in lateral}
+            pairs = [one for one in zip(slots, scores, strict=True) if one[0] not in apart]
+            slots, scores = [slot for slot, _ in pairs], [score for _, score in pairs]
+        slots, scores = slots[: options.k], scores[: options.k]
+    rows = reader.rows(sorted({*slots, *due, *(slot for slot, _ in lateral)}))
+    missing = [slot for slot in slots if slot not in rows]
+    if missing:
+        raise damaged(space.journal.where, f"the memory in slot {min(missing)} is missing")
+    traces = _traces(context, reader) if context is not None and options.trace else {}
+    listed = context.listed if context is not None else frozenset()
+    found = "standard" if situation.focus is None else "hyperfocus"
+    hits = [
+        Hit(_REMINDER_SCORE, to_memory(rows[slot]), mode="reminder") for slot in due if slot in rows
+    ]
+    hits += [
+        Hit(
+            score, to_memory(rows[slot]), traces.get(slot, ()), found if slot in listed else "graph"
+        )
+        for slot, score in zip(slots, scores, strict=True)
+    ]
+    hits += [Hit(score, to_memory(rows[slot]), mode="lateral") for slot, score in lateral]
+    return Answer(
+        hits,
+        () if context is None else tuple(context.degraded),
+        tuple(slots),
+        tuple(slot for slot, _ in lateral),
+        tuple(due),
+        first_tags(_tags(rows, slots)),
+    )
+
+
+def _tags(rows: Mapping[int, MemoryRow], slots: Sequence[int]) -> list[tuple[str, ...]]:
+    return [tags_of(rows[slot]) for slot in slots]
+
+
+def _due(replica: Replica, options: RecallOptions, situation: Situation) -> list[int]:
+    """Reminders to deliver with this recall (IMP-4)."""
+    if options.recall_mode == "observe" or options.as_of is not None:
+        return []
+    return [slot for slot in replica.due(situation.now) if slot not in situation.reminded]
+
+
+def _lateral(context: RecallContext, reader: Reader) -> list[tuple[int, float]]:
+    """Memories that share tags with the query and are far from it (SCO-15), best first."""
+    options, replica = context.options, context.replica
+    vector = context.query.dense
+    learned = replica.learning.lateral
+    if not options.lateral or not options.tags or vector is None or not learned.enabled:
+        return []
+    if vector.shape != (replica.shape.dimensions,):
+        return []
+    scoring = ScoringOptions(
+        now=context.now,
+        allow=context.allow,
+        tags=[reader.matching(Filter(tags=(tag,))) for tag in options.tags],
+        tag_match=options.tag_match,
+        strictness=options.strictness,
+        alpha=options.alpha,
+        beta=options.beta,
+        lateral_distance=learned.distance,
+    )
+    answer = replica.records.search(vector, scoring, options.k)
+    pairs = zip(answer.slots[answer.lateral], answer.scores[answer.lateral], strict=True)
+    return [(int(slot), float(score)) for slot, score in pairs][: max(1, options.k // 3)]
 
 
 def _traces(context: RecallContext, reader: Reader) -> dict[int, tuple[Edge, ...]]:

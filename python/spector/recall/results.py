@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from spector.profiles import DEFAULT
 from spector.store.model import Memory
 
 if TYPE_CHECKING:
@@ -50,11 +51,15 @@ class Hit:
         The memory. Its fields can be read from the hit directly: `hit.text`.
     trace : tuple of Edge
         How the graph reached it, the strongest first; empty without `trace=True`.
+    mode : str
+        "standard"; "graph" if no list found it; "hyperfocus"; "lateral" (SCO-15); "reminder"
+        (IMP-4). The last two stand outside `k` and have scores of their own.
     """
 
     score: float
     memory: Memory
     trace: tuple[Edge, ...] = ()
+    mode: str = "standard"
 
     def why(self) -> str:
         """One line about the score: what the lists gave, and what each layer of the graph added.
@@ -135,17 +140,33 @@ class Results(Sequence[Hit]):
         How long it took.
     degraded : tuple of str
         What could not take part, and why; empty when all did (TSM-6).
+    profile : str
+        The profile that was used (PAD-8).
+    explored : bool
+        Whether "auto" took it by chance and not by what is known.
+    token : str
+        For `SpectorMemory.reinforce`, to credit this recall and no later one.
     """
 
-    __slots__ = ("_hits", "degraded", "query", "seconds")
+    __slots__ = ("_hits", "degraded", "explored", "profile", "query", "seconds", "token")
 
     def __init__(
-        self, hits: Sequence[Hit], query: str, seconds: float, degraded: Sequence[str] = ()
+        self,
+        hits: Sequence[Hit],
+        query: str,
+        seconds: float,
+        degraded: Sequence[str] = (),
+        profile: str = DEFAULT,
+        explored: bool = False,
+        token: str = "",
     ) -> None:
         self._hits = tuple(hits)
         self.query = query
         self.seconds = seconds
         self.degraded = tuple(degraded)
+        self.profile = profile
+        self.explored = explored
+        self.token = token
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -153,7 +174,15 @@ class Results(Sequence[Hit]):
     def __getitem__(self, index: slice) -> Results: ...
     def __getitem__(self, index: int | slice) -> Hit | Results:
         if isinstance(index, slice):
-            return Results(self._hits[index], self.query, self.seconds, self.degraded)
+            return Results(
+                self._hits[index],
+                self.query,
+                self.seconds,
+                self.degraded,
+                self.profile,
+                self.explored,
+                self.token,
+            )
         return self._hits[index]
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ are and is named in `degraded` (TSM-6).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,6 +32,8 @@ RELATIVE_WEIGHTS: Final = {"dense": 0.5}
 #: Above this many memories token vectors are compared for candidates of other lists only (AM-21).
 LATE_EVERYWHERE: Final = 50_000
 _DEPTH: Final = 100
+_LEAST_HABITUATED: Final = 0.3
+_FOLLOWING: Final = 0.3  # HAB-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ class RecallContext:
     exact: bool = False
     found: Candidates = NONE
     paths: list[Path] = field(default_factory=list)  # of the graph, where a trace is wanted
+    listed: frozenset[int] = frozenset()  # what the lists found, before the graph
+    recent: tuple[str, ...] = ()  # tags of the session's last recalls, hashed
+    returned: Mapping[int, int] = field(default_factory=dict)  # how often, in this session
 
     @property
     def depth(self) -> int:
@@ -83,14 +88,27 @@ class RecallContext:
                 beta=options.beta,
                 score_combine=options.score_combine,
             )
-        template = _scoring(options.strictness, options.alpha, options.beta, options.score_combine)
+        template = _scoring(
+            options.strictness,
+            options.alpha,
+            options.beta,
+            options.score_combine,
+            options.query_valence,
+        )
         return template.at(self.now, self.allow)
 
 
 @functools.lru_cache(maxsize=64)
-def _scoring(strictness: float, alpha: float, beta: float, combine: str) -> ScoringOptions:
+def _scoring(
+    strictness: float, alpha: float, beta: float, combine: str, query_valence: int | None
+) -> ScoringOptions:
     return ScoringOptions(
-        now=0, strictness=strictness, alpha=alpha, beta=beta, score_combine=combine
+        now=0,
+        strictness=strictness,
+        alpha=alpha,
+        beta=beta,
+        score_combine=combine,
+        query_valence=query_valence,
     )
 
 
@@ -256,7 +274,7 @@ def _dense(context: RecallContext) -> Candidates | Absent:
     whole = context.options.text_search_mode == "vector_only"
     records = context.replica.records
     search = records.similar
-    if whole and context.options.scoring_mode == "cognitive":
+    if whole and context.options.scoring_mode != "similarity":
         search = records.search
     depth = context.options.k if whole else context.depth
     answer = _nearby(context, vector, search, depth) or search(vector, context.scoring, depth)
@@ -330,15 +348,17 @@ def combine(context: RecallContext) -> None:
     options = context.options
     mode = MODES[options.text_search_mode]
     if mode.required or context.lists.keys() == {"keyword"}:
-        # One list is what it is: keywords alone keep BM25's scores (API-1).
+        # One list is what it is, and keywords alone are not scaled.
         (context.found,) = context.lists.values()
+        if not mode.required and options.scoring_mode != "similarity" and not context.exact:
+            context.found = _weighed(context)
         return
     relative = options.fusion == "relative"
     weights = dict(RELATIVE_WEIGHTS) if relative else {}
     weights["keyword"] = options.gamma * (len(context.lists) if context.exact else 1)
     fused = fuse(context.lists, weights, options.fusion, options.rrf_k)
     slots, scores = fused
-    if options.scoring_mode == "cognitive" and len(slots):
+    if options.scoring_mode != "similarity" and len(slots):
         factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring)
         if options.score_combine == "additive":
             share = options.alpha / (options.alpha + options.beta)
@@ -354,6 +374,17 @@ def combine(context: RecallContext) -> None:
     order = np.lexsort((slots, -scores))
     best = float(scores[order[0]]) if len(order) else 1.0
     context.found = Candidates(slots[order], (scores[order] / (best or 1.0)).astype(np.float32))
+
+
+def _weighed(context: RecallContext) -> Candidates:
+    """One list by the cognitive factor (AM-11)."""
+    slots, scores = context.found
+    if not len(slots):
+        return context.found
+    factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring)
+    scores = scores * factor
+    order = np.lexsort((slots, -scores))
+    return Candidates(slots[order], scores[order])
 
 
 def _falling(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -381,3 +412,34 @@ def rerank(context: RecallContext, errors: dict[str, Exception]) -> None:
     combined[:depth] += 0.7 * np.maximum(first / len(tokens), 0)
     order = np.lexsort((slots, -combined))
     context.found = Candidates(slots[order], combined[order].astype(np.float32))
+
+
+def adapt(context: RecallContext) -> None:
+    """Let what the session recalled before have a say (HAB-1, HAB-2, PRO-15).
+
+    Exact identifier hits keep their scores, and so does "similarity" and "keyword_only".
+    """
+    options = context.options
+    if options.scoring_mode == "similarity" or options.text_search_mode == "keyword_only":
+        return
+    slots, scores = context.found
+    if not len(slots) or not (context.recent or context.returned):
+        return
+    factors = np.ones(len(slots))
+    if context.returned and options.habituation < 1:
+        times = [context.returned.get(slot, 0) for slot in slots.tolist()]
+        factors = np.maximum(_LEAST_HABITUATED, options.habituation ** np.asarray(times))
+    if context.recent and context.replica.learning.sequence.stats()["edges"]:
+        tags, follows = context.replica.graphs.capture.tags, context.replica.learning.follows
+        share = 1.0 if options.scoring_mode == "associative" else _FOLLOWING
+        factors = factors * [
+            1 + share * follows(context.recent, tags(slot)) for slot in slots.tolist()
+        ]
+    if context.exact:
+        exact = np.isin(slots, context.lists["keyword"].slots)
+        least = scores[exact].min()
+        adapted = np.where(exact, scores, np.minimum(scores * factors, 0.999 * least))
+    else:
+        adapted = scores * factors
+    order = np.lexsort((slots, -adapted))
+    context.found = Candidates(slots[order], adapted[order].astype(np.float32))

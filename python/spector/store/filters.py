@@ -11,7 +11,7 @@ class Filter:
 
     tags: tuple[str, ...] = ()
     tag_match: str = "all"
-    type: str | None = None
+    types: tuple[str, ...] = ()
     author: str | None = None
     since: int | None = None
     until: int | None = None
@@ -32,9 +32,12 @@ class Filter:
         elif self.tags:
             conditions.append("slot IN (SELECT slot FROM memory_tags WHERE tag = ?)")
             conditions += [_also_tagged("memories")] * (len(self.tags) - 1)
-        for condition, value in (
+        if self.types:
             # The plus keeps SQLite from leading with the type: there are only four.
-            ("+type = ?" if self.tags else "type = ?", self.type),
+            column = "+type" if self.tags else "type"
+            conditions.append(f"{column} IN ({','.join('?' * len(self.types))})")
+            parameters += self.types
+        for condition, value in (
             ("author = ?", self.author),
             ("timestamp >= ?", self.since),
             ("timestamp <= ?", self.until),

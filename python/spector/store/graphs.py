@@ -7,7 +7,7 @@ session; the rows say what each memory is about, by whom it is, and which tags i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from spector.graph import (
     TemporalChain,
 )
 
+from .learning import partners, tag_hash
 from .mentions import Mentions
 from .model import Event, EventType, MemoryRow, tags_of
 from .names import NameIndex
@@ -31,6 +32,9 @@ from .snapshots import load_array, load_json, save_array, save_json
 WINDOW: Final = 8
 _DELTA: Final = 0.3  # HEB-4
 NOBODY: Final = 0
+_WORDS: Final = 100  # of a text, in which tags are looked for
+_TAG_WORDS: Final = 3
+_AROUND: Final = " .,;:!?\"'()[]{}"  # what stands around a word but is not part of it
 
 
 class Graphs:
@@ -83,7 +87,9 @@ class Graphs:
             if event.type == EventType.FORGET:
                 flush()
                 self._leave(slot)
-            elif event.payload is not None:
+            elif event.type == EventType.REINFORCE:
+                pairs += [(slot, other, _DELTA) for other in partners(event)]
+            elif event.type == EventType.REMEMBER and event.payload is not None:
                 session = self._sessions.setdefault(event.payload, len(self._sessions) + 1)
                 if slot >= fresh:
                     fresh = slot + 1
@@ -226,6 +232,23 @@ class Graphs:
         known = slots < len(self._author_of)
         own[known] = self._author_of[slots[known]]
         return np.isin(own, np.asarray(authors, np.uint32))
+
+    def tags_in(self, text: str) -> tuple[str, ...]:
+        """The tags of memories that occur in a text, as one to three words in a row (XCP-3)."""
+        if not len(self.capture):
+            return ()
+        parts = fold(text).split()[:_WORDS]
+        found: dict[str, None] = {}
+        for place in range(len(parts)):
+            for length in range(1, min(_TAG_WORDS, len(parts) - place) + 1):
+                tag = " ".join(parts[place : place + length]).strip(_AROUND)
+                if tag and self.capture.n(tag):
+                    found[tag] = None
+        return tuple(found)
+
+    def named(self, hashes: Set[str]) -> tuple[str, ...]:
+        """The tags of memories whose hash is one of these."""
+        return tuple(tag for tag, _ in self.coactivation.tags() if tag_hash(tag) in hashes)
 
     # Snapshots
 

@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +47,11 @@ from spector.errors import (
 
 from .filters import Filter
 from .ids import IdMaker
+from .learning import RecallRecord
 from .model import (
     EXTRACT,
     MEMORY_COLUMNS,
+    REMINDER,
     Event,
     EventType,
     Memory,
@@ -124,6 +126,7 @@ _KEPT_MATCHES: Final = 32  # answers to filters, of at most so many slots
 _KEPT_SLOTS: Final = 100_000
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
+_PASSIVE_PAUSE: Final = 300_000  # milliseconds in which a memory is returned once (SCO-10)
 _HEADER_BYTES: Final = 100
 _IMMUTABLE: Final = "immutable=1"
 _ORPHAN: Final = ".orphan-"
@@ -882,6 +885,57 @@ class Transaction(Reader):
         self._drop_vectors([slot])
         self._count("memories", -1, -row[-1])
         self._log(EventType.FORGET, [slot], now)
+
+    def _rewrite(self, row: MemoryRow, **changes: Any) -> MemoryRow:
+        """Store a memory with other values in some columns; text, tags and vectors stay."""
+        values: list[Any] = list(self.written.get(row[0], row))
+        old_crc = values[-1]
+        for name, value in changes.items():
+            values[MEMORY_COLUMNS.index(name)] = value
+        values[-1] = memory_crc(*values[:-1])
+        columns = [*changes, "crc"]
+        self._connection.execute(
+            f"UPDATE memories SET {', '.join(f'{name} = ?' for name in columns)} WHERE slot = ?",
+            [*changes.values(), values[-1], row[0]],
+        )
+        self._count("memories", 0, values[-1] - old_crc)
+        changed = cast(MemoryRow, tuple(values))
+        self.written[row[0]] = changed
+        return changed
+
+    def reinforce(
+        self, row: MemoryRow, valence: int, strength: float, payload: str, now: int
+    ) -> None:
+        """Store an outcome: `valence` as reported, `strength` as it is to be (PAD-7)."""
+        self._rewrite(
+            row,
+            valence=round(0.7 * row[16] + 0.3 * valence),
+            recalls=row[20] + 1,
+            strength=strength,
+        )
+        self._log(EventType.REINFORCE, [row[0]], now, [payload])
+
+    def recalled(self, records: Sequence[RecallRecord]) -> None:
+        """Store that memories were returned, and count it where it counts (SCO-10)."""
+        for record in records:
+            rows = self.rows(sorted({*record.slots, *record.lateral}))
+            for slot, row in rows.items():
+                row = self.written.get(slot, row)
+                if record.at - row[23] >= _PASSIVE_PAUSE or not row[22]:
+                    self._rewrite(row, passive=row[22] + 1, last_passive=record.at)
+            slots = tuple(slot for slot in record.slots if slot in rows)
+            lateral = tuple(slot for slot in record.lateral if slot in rows)
+            kept = record._replace(slots=slots, lateral=lateral)
+            self._log(EventType.RECALL, [0], record.at, [kept.payload()])
+            for slot, row in self.rows(sorted(record.reminded)).items():
+                flags = self.written.get(slot, row)[18] & ~REMINDER
+                self.set_state(row, "remind", record.at, flags=flags)
+
+    def set_state(self, row: MemoryRow, what: str, now: int, **changes: Any) -> None:
+        """Store flags or a suppression; `what` names the change in the event."""
+        self._rewrite(row, **changes)
+        self.vectors_written.update(self.vectors([row[0]]))
+        self._log(EventType.STATE, [row[0]], now, [what])
 
     def set_meta(self, values: Mapping[str, Any]) -> None:
         """Store settings."""

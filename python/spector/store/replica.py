@@ -14,13 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from spector import _core
+from spector.graph import TagCoActivation
 from spector.lexical import TextIndex
 from spector.records import RecordStore
 
+from .bandit import ProfileAdaptor
 from .filters import Filter
 from .graphs import Graphs
-from .model import PINNED, UNRESOLVED, MemoryRow, VectorRow
+from .learning import Learning
+from .model import (
+    CONSOLIDATED,
+    CONTRADICTED,
+    PINNED,
+    REMINDER,
+    UNRESOLVED,
+    Event,
+    EventType,
+    MemoryRow,
+    VectorRow,
+)
 from .nearby import Nearby
+from .snapshots import load_json, save_json
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
 
 if TYPE_CHECKING:
@@ -56,7 +70,12 @@ class Replica:
     """The stores. Readers of any thread may use them; one thread at a time calls `apply`."""
 
     def __init__(
-        self, settings: Settings, shape: Shape, keywords: bool = True, ann: bool = False
+        self,
+        settings: Settings,
+        shape: Shape,
+        keywords: bool = True,
+        ann: bool = False,
+        bandit: ProfileAdaptor | None = None,
     ) -> None:
         self.shape = shape
         self.keywords = keywords
@@ -65,6 +84,9 @@ class Replica:
         self.sparse = _core.SparseIndex()
         self.tokens = _core.TokenVectors(shape.token_dimensions or 1)
         self.graphs = Graphs()
+        self.learning = Learning(bandit or ProfileAdaptor())
+        self.suppressed: frozenset[int] = frozenset()  # in no list (SUP-1)
+        self.reminders: dict[int, int] = {}  # when each memory is due that is one (IMP-4)
         self.nearby = Nearby(shape.dimensions) if ann and shape.dimensions else None
         # Rows of this state that readers have verified. A change makes another one, so that
         # whoever still reads the state before it leaves its rows in the old one.
@@ -72,33 +94,58 @@ class Replica:
         self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] = {}
         self._filled = True  # False between `load_parts` and `fill`
 
+    def feed(self, events: Sequence[Event]) -> None:
+        """Let events, in their order, teach what does not follow from the rows."""
+        self.graphs.feed(events)
+        for event in events:
+            if event.type != EventType.REMEMBER:
+                self.learning.feed(event)
+
     def apply(
         self,
         gone: Sequence[int],
         rows: Mapping[int, MemoryRow],
         vectors: Mapping[int, Sequence[VectorRow]],
+        touched: Mapping[int, MemoryRow],
     ) -> None:
-        """Forget `gone` and remember `rows`, each instead of what there was in its slot."""
+        """Forget `gone` and remember `rows`, each instead of what there was in its slot; of
+        `touched` only what was learned of it has changed."""
         self.kept_matches = {}
         self.kept = self.kept.copy()
-        for slot in (*gone, *rows):
+        for slot in (*gone, *rows, *touched):
             self.kept.pop(slot, None)
-        if gone:
-            slots = np.asarray(gone, np.uint32)
+        hidden = [slot for slot, row in rows.items() if row[24] is not None]
+        if hidden or self.suppressed:
+            self.suppressed = self.suppressed.difference(gone, rows).union(hidden)
+        if gone or hidden:
+            slots = np.asarray([*gone, *hidden], np.uint32)
             self.index.erase(slots)
             self.records.remove(slots)
             self.sparse.erase(slots)
             self.tokens.erase(slots)
-            self.graphs.forget(gone)
+            if gone:
+                self.graphs.forget(gone)
             if self.nearby is not None:
                 self.nearby.remove(slots)
+        for slot in gone:
+            self.reminders.pop(slot, None)
+        self._touch({slot: row for slot, row in touched.items() if slot not in self.suppressed})
         if not rows:
             return
+        self.graphs.put(rows, names=self._filled)
+        for slot, row in rows.items():
+            if row[18] & REMINDER:
+                self.reminders[slot] = row[8]
+            elif self.reminders:
+                self.reminders.pop(slot, None)
+        if hidden:
+            rows = {slot: row for slot, row in rows.items() if row[24] is None}
+            if not rows:
+                return
         slots = np.fromiter(rows, np.uint32, len(rows))
         if self.keywords:
             texts = [row[2] for row in rows.values()]
             self.index.put(slots, texts, [row[3] for row in rows.values()])
-        self.graphs.put(rows, names=self._filled)
         found = self._vectors_by_kind(vectors)
         self._put_records(slots, rows, found["dense"])
         if self._filled:
@@ -135,6 +182,9 @@ class Replica:
             "arousal": np.asarray([row[17] for row in values]),
             "pinned": (flags & PINNED) != 0,
             "resolved": (flags & UNRESOLVED) == 0,
+            "consolidated": (flags & CONSOLIDATED) != 0,
+            "contradicted": (flags & CONTRADICTED) != 0,
+            **_learned(values),
         }
         has = np.asarray([slot in vectors for slot in rows])
         for chosen in (has, ~has):
@@ -154,6 +204,16 @@ class Replica:
             else:
                 semantic = np.asarray([kind == "semantic" for kind in fields["type"]])
                 self.nearby.put(some, dense, semantic, self.records)
+
+    def _touch(self, rows: Mapping[int, MemoryRow]) -> None:
+        if rows:
+            values = list(rows.values())
+            self.records.update_header(
+                np.fromiter(rows, np.uint32, len(rows)),
+                valence=np.asarray([row[16] for row in values]),
+                importance=np.asarray([row[14] for row in values]),
+                **_learned(values),
+            )
 
     def _put_sparse(self, slots: npt.NDArray[np.uint32], vectors: Mapping[int, bytes]) -> None:
         if vectors or len(self.sparse):
@@ -185,6 +245,14 @@ class Replica:
         self.index.save(folder / "bm25.idx", self.graphs.size)
         self.records.save(folder / "records.seg")
         self.graphs.save_parts(folder)
+        self.learning.bandit.save(folder / "coactivation.tracker")
+        self.learning.sequence.save(folder / "sequences.dat")
+        rest = {
+            "learning": self.learning.as_dict(),
+            "suppressed": sorted(self.suppressed),
+            "reminders": sorted(self.reminders.items()),
+        }
+        save_json(folder / "learning.json", rest)
 
     def load_parts(self, folder: Path) -> None:
         """Of a new replica: take the stores that `save_parts` wrote."""
@@ -192,6 +260,12 @@ class Replica:
             self.index.load(folder / "bm25.idx")
         self.records = RecordStore.load(folder / "records.seg")
         self.graphs.load_parts(folder)
+        self.learning.bandit.restore(folder / "coactivation.tracker")
+        self.learning.sequence = TagCoActivation.load(folder / "sequences.dat")
+        stored = load_json(folder / "learning.json")
+        self.learning.take(stored["learning"])
+        self.suppressed = frozenset(stored["suppressed"])
+        self.reminders = dict(stored["reminders"])
         self._filled = False
 
     def fill(self, reader: Reader, batch: int) -> None:
@@ -223,6 +297,16 @@ class Replica:
         self.sparse.compact()
         self.graphs.hebbian.compact()
 
+    def due(self, now: int) -> list[int]:
+        """The reminders whose time has come, in its order (IMP-4)."""
+        if not self.reminders:
+            return []
+        return [
+            slot
+            for at, slot in sorted((at, slot) for slot, at in self.reminders.copy().items())
+            if at <= now and slot not in self.suppressed
+        ]
+
     def bytes(self) -> dict[str, int]:
         """Memory of each store."""
         usage: dict[str, Any] = {
@@ -235,3 +319,13 @@ class Replica:
         if self.nearby is not None:
             usage["ann"] = self.nearby.memory_usage()
         return usage
+
+
+def _learned(rows: Sequence[MemoryRow]) -> dict[str, npt.NDArray[Any]]:
+    """The header fields that recalls and outcomes change."""
+    return {
+        "explicit_recalls": np.asarray([row[20] for row in rows]),
+        "strength": np.asarray([row[21] for row in rows]),
+        "passive_recalls": np.asarray([row[22] for row in rows]),
+        "last_passive_ltp": np.asarray([row[23] for row in rows]),
+    }

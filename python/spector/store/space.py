@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from spector.errors import (
     ConfigurationError,
@@ -28,6 +28,7 @@ from spector.errors import (
 )
 
 from . import snapshots
+from .bandit import ProfileAdaptor
 from .check import Audit
 from .journal import (
     CLOSE_TIMEOUT,
@@ -38,6 +39,7 @@ from .journal import (
     damaged,
     translated,
 )
+from .learning import recalled_slots
 from .model import Event, EventType, MemoryRow, VectorRow
 from .replica import Replica, Settings, Shape
 
@@ -55,20 +57,30 @@ class Space:
     """See the top of this file."""
 
     def __init__(
-        self, journal: Journal, settings: Settings, keywords: bool = True, ann: bool = False
+        self,
+        journal: Journal,
+        settings: Settings,
+        keywords: bool = True,
+        ann: bool = False,
+        bandit: Mapping[str, Any] | None = None,
     ) -> None:
         self.journal = journal
         self.settings = settings
         self._keywords = keywords
         self._ann = ann
+        self._bandit = bandit or {}
         self._write_lock = threading.Lock()
         self._apply_lock = threading.Lock()
-        self._replica = Replica(settings, Shape(), keywords, ann)
+        self._replica = self._new_replica(Shape())
         self._applied = 0  # the newest event the replica knows
         self._built = 0  # the event that was the newest when it was made of rows: see Manifest
         self._saved = 0  # the event of the newest snapshot
         self.snapshot_every = 0  # events between two snapshots; 0: none by itself
         self._version = 0  # odd while the replica changes
+
+    def _new_replica(self, shape: Shape) -> Replica:
+        bandit = ProfileAdaptor(**self._bandit)
+        return Replica(self.settings, shape, self._keywords, self._ann, bandit)
 
     # Reading
 
@@ -91,10 +103,10 @@ class Space:
                     continue
                 try:
                     result = work(reader, self._replica)
-                except CorruptionError:
+                except Exception:
                     if self._version == version:
                         raise
-                    continue  # journal and replica did not fit because the replica moved on
+                    continue  # what was read did not fit because the replica moved on
                 if self._version == version:
                     return result
         with self.journal.reader(begin=False) as reader, self._apply_lock:
@@ -133,7 +145,7 @@ class Space:
                         self._add_last(last, events)
 
                         def apply() -> None:
-                            self._replica.graphs.feed(events)
+                            self._replica.feed(events)
                             self._apply(last, transaction.written, transaction.vectors_written)
 
                         self._change(apply, events[-1].seq)
@@ -275,7 +287,7 @@ class Space:
         """Make the replica one for the vectors of the journal; it is empty if that changes it."""
         shape = Shape(**reader.setting("vectors"))
         if shape != self._replica.shape:
-            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
+            self._replica = self._new_replica(shape)
             self._applied = 0
 
     def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
@@ -293,7 +305,7 @@ class Space:
             self._add_last(last, events)
             if audit is not None:
                 audit.add_events(events)
-            self._replica.graphs.feed(events)
+            self._replica.feed(events)
             after = events[-1].seq
         slots = sorted(last)
         for start in range(0, len(slots), _SLOTS_AT_ONCE):
@@ -305,13 +317,21 @@ class Space:
             self._apply(batch, rows, vectors)
 
     def _add_last(self, last: dict[int, int], events: Sequence[Event]) -> None:
-        """Note the type of the last event of each slot."""
+        """Note for each slot what its events make of it: FORGET, REMEMBER, or, where only what
+        was learned of the memory has changed, REINFORCE."""
         for event in events:
             if event.type not in _KNOWN_TYPES:
                 raise CorruptionError(
                     f"{self.journal.where}: event {event.seq} has the unknown type {event.type}"
                 )
-            last[event.slot] = event.type
+            if event.type == EventType.RECALL:
+                for slot in recalled_slots(event):
+                    last.setdefault(slot, EventType.REINFORCE)
+            elif event.type == EventType.REINFORCE:
+                last.setdefault(event.slot, event.type)
+            elif event.slot:
+                gone = event.type == EventType.FORGET
+                last[event.slot] = EventType.FORGET if gone else EventType.REMEMBER
 
     def _apply(
         self,
@@ -324,13 +344,13 @@ class Space:
 
         `rows` and `vectors` are those of the slots to remember.
         """
-        put = {
-            slot: rows[slot]
-            for slot, kind in last.items()
-            if kind != EventType.FORGET and slot in rows
-        }
+        put: dict[int, MemoryRow] = {}
+        touched: dict[int, MemoryRow] = {}
+        for slot, kind in last.items():
+            if kind != EventType.FORGET and slot in rows:
+                (put if kind == EventType.REMEMBER else touched)[slot] = rows[slot]
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
-        self._replica.apply(gone, put, vectors)
+        self._replica.apply(gone, put, vectors, touched)
 
     def _change(self, work: Callable[[], T], newest: int) -> T:
         """Change the replica to the state after event `newest`. Needs `_apply_lock`."""
@@ -340,8 +360,7 @@ class Space:
             self._applied = newest
         except BaseException:
             # Half applied: start over at the next call.
-            shape = self._replica.shape
-            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
+            self._replica = self._new_replica(self._replica.shape)
             self._applied = 0
             raise
         finally:
@@ -362,8 +381,7 @@ class Space:
         audit = Audit()
 
         def begin_again() -> None:
-            shape = self._replica.shape
-            self._replica = Replica(self.settings, shape, self._keywords, self._ann)
+            self._replica = self._new_replica(self._replica.shape)
             self._applied = 0
             self._replay(reader, audit)
 
@@ -395,7 +413,7 @@ class Space:
     def _replica_of(self, reader: Reader, event: int, path: Path) -> Replica | None:
         """What a snapshot holds; None if it is of no use, and set aside if it is damaged."""
         shape = Shape(**reader.setting("vectors"))
-        replica = Replica(self.settings, shape, self._keywords, self._ann)
+        replica = self._new_replica(shape)
         try:
             manifest = snapshots.read(path)
             total = reader.events_total(event)

@@ -124,6 +124,12 @@ def _entities(replica: Replica) -> Iterable[Any]:
     yield sorted(named)
 
 
+def _learning(replica: Replica) -> Iterable[Any]:
+    learning = replica.learning
+    yield from (learning.bandit.stats(), learning.sequence.edges(), learning.as_dict())
+    yield from (sorted(replica.suppressed), sorted(replica.reminders.items()))
+
+
 _STORES: Final[dict[str, Callable[[Replica], Iterable[Any]]]] = {
     "keyword": _keyword,
     "records": _records,
@@ -135,4 +141,5 @@ _STORES: Final[dict[str, Callable[[Replica], Iterable[Any]]]] = {
     "coactivation": _coactivation,
     "capture": _capture,
     "entities": _entities,
+    "learning": _learning,
 }

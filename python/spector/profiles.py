@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from spector.store.values import nearest, show
-
-__all__ = ["AUTO", "DEFAULT", "GOVERNED", "PROFILES", "check_profile"]
+__all__ = ["AUTO", "DEFAULT", "GOVERNED", "PROFILES"]
 
 DEFAULT: Final = "balanced"
 #: The adaptor chooses (PAD-1).
@@ -93,16 +91,3 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         },
     }
 )
-
-
-def check_profile(value: object) -> str:
-    """The name of a profile in any case, or "auto" (PRO-14)."""
-    if not isinstance(value, str):
-        raise TypeError(f"profile must be a str, got {type(value).__name__} {show(value)}")
-    name = value.lower()
-    if name != AUTO and name not in PROFILES:
-        raise ValueError(
-            f"profile must be one of {', '.join(map(repr, PROFILES))} or 'auto',"
-            f" got {show(value)}{nearest(name, PROFILES)}"
-        )
-    return name

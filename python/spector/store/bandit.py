@@ -19,9 +19,10 @@ import numpy as np
 
 from spector import arguments
 from spector._core import hash64
-from spector.recall.profiles import DEFAULT, PROFILES
-from spector.store import envelope
-from spector.store.values import check_choice, check_flag, nearest, show
+from spector.profiles import DEFAULT, PROFILES
+
+from . import envelope
+from .values import check_choice, check_flag, nearest, show
 
 __all__ = ["POLICIES", "Choice", "ProfileAdaptor", "context_key"]
 
@@ -221,6 +222,13 @@ class ProfileAdaptor:
             self._parts = {}
         self._parts[tag] = part
         return part
+
+    def key(self, tags: Iterable[str]) -> tuple[int, tuple[int, ...]]:
+        """The key of a context (PAD-2), and the H64 of each of its tags."""
+        try:
+            return self._keys[tags]
+        except (KeyError, TypeError):
+            return self._key(tags)
 
     def _wider(self, tags: tuple[int, ...]) -> _Context | None:
         """All that is known of the tags one by one, else of all contexts, if it is enough."""
