@@ -1265,6 +1265,7 @@ class Journal:
                 with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
                     connection.backup(copy)
                     copy.execute("PRAGMA journal_mode = WAL")
+                    _empty_log(copy)
             finally:
                 self._give_back(connection)
 
@@ -1275,11 +1276,11 @@ class Journal:
             try:
                 self._writer.execute("PRAGMA secure_delete = ON")
                 self._writer.execute("VACUUM")
-                busy: int = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                emptied = _empty_log(self._writer)
             except BaseException as error:
                 self._note_failed_sync(error)
                 raise
-        if busy:
+        if not emptied:
             raise LockedError(
                 f"{self.where} was written anew, but its log was in use by another reader or writer"
                 f" for longer than {self._busy_timeout:g} s (busy_timeout), so what was deleted may"
@@ -1474,11 +1475,19 @@ def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> list[
         with contextlib.closing(_connect(new, busy_timeout)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             _fill(connection, meta)
+            _empty_log(connection)
         sync(new)
         new.rename(path)
         sync(folder)
         sync(folder.parent)
     return orphans
+
+
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Have all that is in the log in the file itself, where a rename takes it along; False if
+    others are using the log. Closing does this, too, but says nothing when it fails."""
+    busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return not busy
 
 
 @contextlib.contextmanager
