@@ -632,8 +632,8 @@ class SpectorMemory:
                 waiting[:] = transaction.marked_now(EXTRACT)
             return stored
 
-        ids = self._space.write(change)
-        if waiting:
+        with self.extraction.storing:
+            ids = self._space.write(change)
             self.extraction.submit(waiting)
         return ids
 

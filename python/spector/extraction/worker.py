@@ -7,6 +7,7 @@ again with an extractor.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -169,8 +170,15 @@ class ExtractionWorker:
         self._queue: deque[int] = deque()
         self._waiting: set[int] = set()
         self._busy = False
-        self._left = False  # memories that wait on disk and were never tried
+        self._in_hand = False  # one memory, taken from the queue
+        self._left = False  # more may wait on disk,
+        self._after = -1  # in the slots after this
+        self._asked = False  # somebody wants that looked at now, not when the queue is empty
         self._closing = threading.Event()
+        #: Held from before memories are stored until they are queued, so that none is queued twice.
+        self.storing: contextlib.AbstractContextManager[Any] = (
+            contextlib.nullcontext() if extractor is None else threading.Lock()
+        )
         self._thread: threading.Thread | None = None
         self._counts = dict.fromkeys(
             ("submitted", "processed", "failed", "refused", "stale", "entities", "relations"), 0
@@ -244,23 +252,26 @@ class ExtractionWorker:
             for slot in slots:
                 if slot in self._waiting:
                     continue
-                if len(self._waiting) >= self._capacity or self._closing.is_set():
+                if len(self._waiting) + self._in_hand >= self._capacity or self._closing.is_set():
                     self._counts["refused"] += 1
-                    self._left = True
+                    self._left, self._after = True, -1
                     continue
-                self._waiting.add(slot)
-                self._queue.append(slot)
-                self._counts["submitted"] += 1
+                self._add(slot)
             if self._queue and self._thread is None:
                 self._start()
             self._changed.notify_all()
+
+    def _add(self, slot: int) -> None:
+        self._waiting.add(slot)
+        self._queue.append(slot)
+        self._counts["submitted"] += 1
 
     def retry(self) -> None:
         """Queue what waits on disk: refused, failed, or left by an earlier process."""
         if self._extractor is None or self._space.journal.read_only:
             return
         with self._changed:
-            self._left = True
+            self._left, self._after, self._asked = True, -1, True
             if self._thread is None:
                 self._start()
             self._changed.notify_all()
@@ -291,7 +302,7 @@ class ExtractionWorker:
         usage = getattr(getattr(self._extractor, "provider", None), "usage", None)
         with self._changed:
             return ExtractionStats(
-                size=len(self._waiting),
+                size=len(self._waiting) + self._in_hand,
                 malformed=getattr(self._extractor, "malformed", 0),
                 mean_latency=self._seconds / self._done if self._done else 0.0,
                 calls=getattr(usage, "calls", getattr(self._extractor, "calls", 0)),
@@ -323,7 +334,11 @@ class ExtractionWorker:
                 self._changed.wait_for(lambda: self._queue or self._left or self._closing.is_set())
                 if self._closing.is_set():
                     return
-                slot = self._queue.popleft() if self._queue else None
+                slot = self._queue.popleft() if self._queue and not self._asked else None
+                if slot is not None:
+                    self._waiting.discard(slot)  # who changes it from now on queues it again
+                    self._in_hand = True
+                self._asked = False
                 self._busy = True
             try:
                 if slot is None:
@@ -334,18 +349,27 @@ class ExtractionWorker:
                 self._note_error(error)
             finally:
                 with self._changed:
-                    if slot is not None:
-                        self._waiting.discard(slot)
-                    self._busy = False
+                    self._busy = self._in_hand = False
                     self._changed.notify_all()
 
     def _load(self) -> None:
-        """Queue the next memories that wait on disk."""
-        with self._changed:
-            self._left = False
-        with self._space.journal.reader() as reader:
-            slots = reader.marked(EXTRACT, self._capacity)
-        self.submit(slots)
+        """Queue the next memories that wait on disk and are not queued."""
+        with self.storing:
+            with self._changed:
+                after, self._left = self._after, False
+            with self._space.journal.reader() as reader:
+                slots = reader.marked(EXTRACT, after, self._capacity)
+            with self._changed:
+                last = slots[-1] if len(slots) == self._capacity else None
+                for slot in slots:
+                    if slot in self._waiting:
+                        continue
+                    if len(self._waiting) >= self._capacity:
+                        last = slot - 1
+                        break
+                    self._add(slot)
+                if last is not None and not self._left:
+                    self._left, self._after = True, last
 
     def _process(self, slot: int) -> None:
         with self._space.journal.reader() as reader:

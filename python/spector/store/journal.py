@@ -501,10 +501,11 @@ class Reader:
         )
         return [row[0] for row in cursor]
 
-    def marked(self, flag: int, limit: int) -> list[int]:
-        """The first slots of memories that have a flag."""
+    def marked(self, flag: int, after: int, limit: int) -> list[int]:
+        """The next slots of memories that have a flag."""
         cursor = self._connection.execute(
-            "SELECT slot FROM memories WHERE flags & ? ORDER BY slot LIMIT ?", (flag, limit)
+            "SELECT slot FROM memories WHERE slot > ? AND flags & ? ORDER BY slot LIMIT ?",
+            (after, flag, limit),
         )
         return [row[0] for row in cursor]
 
