@@ -23,8 +23,6 @@ NOT_TESTED = {
     "AM-23": "likewise: the protocol of docs/quality.md",
     "API-4": "pin, suppress, why_not, reflect and others are not built; the rest has tests",
     "EXP-2": "no gate: graph_expansion_threshold is not built",
-    "EXT-3": "extraction by a language model is not built",
-    "EXT-7": "extraction by a language model is not built",
     "HAB-1": "habituation is not built",
     "HAB-2": "the boost of a recall by tags before it is not built",
     "IMP-4": "reminders are not built",
