@@ -21,14 +21,7 @@ SPECIFICATION = ROOT / "docs" / "specification.md"
 NOT_TESTED = {
     "AM-9": "how defaults are chosen: docs/quality.md has the figures and the command",
     "AM-23": "likewise: the protocol of docs/quality.md",
-    "API-4": "pin, suppress, why_not, reflect and others are not built; the rest has tests",
     "EXP-2": "no gate: graph_expansion_threshold is not built",
-    "HAB-1": "habituation is not built",
-    "HAB-2": "the boost of a recall by tags before it is not built",
-    "IMP-4": "reminders are not built",
-    "PRO-14": "profiles are not built",
-    "PRO-15": "profiles are not built",
-    **{f"PRO-{number}": "profiles are not built" for number in range(1, 14)},
     "RFL-1": "reflection is not built",
     "RFL-2": "reflection is not built",
     "RFL-3": "reflection is not built",
@@ -38,9 +31,6 @@ NOT_TESTED = {
     "RFL-7": "reflection is not built; ENT-7 to ENT-9, EEE-3 and HYP-6 test the parts",
     "RFL-8": "reflection is not built",
     "RFL-9": "reflection is not built",
-    "SCO-16": "lateral recall is not built; SCO-15 tests the scorer's part",
-    "STDP-3": "the worker after a recall is not built",
-    "SUP-1": "suppression is not built",
 }
 
 _ROW = re.compile(r"^\| ([A-Z][A-Z0-9]*-[0-9]+) \|", re.MULTILINE)

@@ -30,6 +30,8 @@ from spector.recall.options import RecallOptions, make_filter, resolve
 from spector.recall.recall import Query, Situation, recall_many
 from spector.recall.results import Explanation, Hit, Results
 from spector.recall.sessions import Sessions
+from spector.recall.topics import Topic, summarise
+from spector.recall.whynot import WhyNot, why_not
 from spector.records.cognition import DEFAULT_DECAY, decay_bucket, strength_increment
 from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
 from spector.store.bandit import Choice, ProfileAdaptor
@@ -85,6 +87,9 @@ _DEFAULTS: Final = Settings(k1=1.2, b=0.75, analyzer="code", language="english")
 
 #: How many of the tags of a space `auto_tags` looks for.
 _AUTO_TAGS: Final = 2000
+
+#: How many memories of a topic `introspect` looks at.
+_TOPIC: Final = 100
 
 Time = int | date | str
 EntityLike = str | Sequence[str | None] | Mapping[str, Any]
@@ -1136,7 +1141,6 @@ class SpectorMemory:
         options: RecallOptions,
         start: float,
     ) -> list[Results]:
-        now = self._now()
         learn = options.recall_mode == "learn" and options.as_of is None
         choice = Choice(options.profile, False, 1.0)
         bandit = self._space.replica.learning.bandit
@@ -1149,11 +1153,8 @@ class SpectorMemory:
         if options.profile == AUTO:
             choice = bandit.suggest(context)
             options = options.put_over({"profile": choice.profile})
-        focus = self.hyperfocus.current()
-        session = "" if options.session is None else tag_hash(options.session)
-        situation = Situation(
-            now, focus, session, self._sessions.returned(session), self._sessions.reminded
-        )
+        situation = self._situation(options)
+        now, session = situation.now, situation.session
         found = recall_many(self._space, self._models, queries, options, situation)
         if choice.explored and not found[0].hits:  # PAD-8
             choice = bandit.exploit(context)
@@ -1189,6 +1190,65 @@ class SpectorMemory:
             )
             for query, answer in zip(asked, found, strict=True)
         ]
+
+    def _situation(self, options: RecallOptions) -> Situation:
+        session = "" if options.session is None else tag_hash(options.session)
+        return Situation(
+            self._now(),
+            self.hyperfocus.current(),
+            session,
+            self._sessions.returned(session),
+            self._sessions.reminded,
+        )
+
+    def why_not(
+        self,
+        id: str,
+        query: str | ArrayLike,
+        *,
+        vector: ArrayLike | None = None,
+        options: RecallOptions | Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> WhyNot:
+        """Why a memory is not among the hits of a query: the first step that kept it out.
+
+        Parameters
+        ----------
+        id : str
+            The memory.
+        query, vector, options
+            As in `recall`.
+        **keywords
+            What else `recall` takes.
+
+        Returns
+        -------
+        WhyNot
+
+        Raises
+        ------
+        UnknownMemoryError
+            No memory has this id.
+        """
+        memory_id = check_id("id", id)
+        asked = _check_query(query, vector)
+        names = [each.name for each in fields(RecallOptions) if each.init]
+        given = check_keys("why_not", keywords, names)
+        chosen = resolve(options, given, self._recall_defaults)
+        if chosen.profile == AUTO:
+            tags = tuple(chosen.tags) or self._space.replica.graphs.tags_in(asked[0] or "")
+            chosen = chosen.put_over({"profile": self.bandit.exploit(tags).profile})
+        return why_not(self._space, self._models, memory_id, asked, chosen, self._situation(chosen))
+
+    def introspect(self, topic: str) -> Topic:
+        """What there is about a topic: how much, of which kinds, with which tags, since when."""
+        text = check_text("topic", topic)
+        hits = self.recall(text, k=_TOPIC, recall_mode="observe")
+        graphs = self._space.replica.graphs
+        tags = list(dict.fromkeys(tag for hit in hits for tag in hit.tags))[:_TOPIC]
+        related = [name for tag in tags for name, _ in graphs.coactivation.associated(tag, 5)]
+        profile = self.bandit.exploit(graphs.tags_in(text)).profile
+        return summarise(text, hits, list(dict.fromkeys(related)), profile)
 
     def inspect(self, id: str) -> Memory:
         """The memory of this id.
