@@ -57,6 +57,7 @@ WORK = """
                 memory.compact() if choice < 0.985 else memory.snapshot()
             except LockedError:
                 pass
+    memory.flush()
     print("done", flush=True)
     sys.stdin.readline()
     print(sorted(memory.state_hash().items()), flush=True)

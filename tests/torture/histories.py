@@ -80,8 +80,8 @@ def recorded(folder: Path, rounds: int, seed: int) -> Outcome:
     judged, problems = _violations(folder / "history", rounds, seed)
     original = Space.read
 
-    def stale(self: Space, work: Any) -> Any:  # looks for others' events one time in ten
-        if self._applied and random.random() < 0.9:
+    def stale(self: Space, work: Any) -> Any:  # looks for others' events one time in a hundred
+        if self._applied and random.random() < 0.99:
             with self.journal.reader() as reader:
                 return work(reader, self._replica)
         return original(self, work)

@@ -276,7 +276,7 @@ class Replica:
             self.graphs.put_names(reader.rows(slots[start : start + batch]))
         if not self.shape.sparse and not self.shape.tokens and self.nearby is None:
             return
-        slots = [slot for slot, _ in reader.slots()]
+        slots = [slot for slot, _ in reader.slots() if slot not in self.suppressed]
         for start in range(0, len(slots), batch):
             part = slots[start : start + batch]
             found = self._vectors_by_kind(reader.vectors(part))

@@ -126,7 +126,7 @@ def _entities(replica: Replica) -> Iterable[Any]:
 
 def _learning(replica: Replica) -> Iterable[Any]:
     learning = replica.learning
-    yield from (learning.bandit.stats(), learning.sequence.edges(), learning.as_dict())
+    yield from (learning.bandit.stats(), sorted(learning.sequence.edges()), learning.as_dict())
     yield from (sorted(replica.suppressed), sorted(replica.reminders.items()))
 
 
