@@ -53,7 +53,15 @@ def test_events_join_their_entities(memory):
     memory.remember("x", id="e", entities=["Ann", "Bob", "Oslo"])
     found = memory.graph_recall("Ann", target_entity="Oslo")
     assert [one.name for one in found.entities] == ["Ann", "Bob", "Oslo"]
-    assert found.paths[0] == "Ann -[RELATED_TO]- Oslo"
+    assert found.paths == ("Ann -[RELATED_TO]- Oslo",)  # not by way of Bob in the same event
+    memory.remember("y", entities=["Bob", "Oslo", "Cyd"])
+    found = memory.graph_recall("Ann", target_entity="Cyd")
+    assert set(found.paths) == {
+        f"Ann -[RELATED_TO]- {middle} -[RELATED_TO]- Cyd" for middle in ("Bob", "Oslo")
+    }
+    tell(memory, ("Ann", "KNOWS", "Dan"))
+    memory.remember("z", entities=["Ann", "Dan", "Eve"], relations=[("Ann", "KNOWS", "Dan")])
+    assert memory.graph_recall("Ann", target_entity="Dan").paths == ("Ann -KNOWS-> Dan",)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -85,6 +85,7 @@ class _Step:
     other: int
     label: str
     weight: float
+    event: int | None = None
 
 
 def around(
@@ -189,18 +190,20 @@ def _relation_name(graphs: Graphs, kind: int) -> str:
 def _steps(graphs: Graphs, entity: int, allowed: Sequence[int] | None) -> Iterator[_Step]:
     directory = graphs.entities
     hyper = graphs.mentions.hyper
+    told: set[tuple[int, int]] = set()
     for incoming, form in ((False, "-{}->"), (True, "<-{}-")):
         related = directory.relations(entity, incoming)
         columns = (related.entities.tolist(), related.types.tolist(), related.weights.tolist())
         for other, kind, weight in zip(*columns, strict=True):
             if allowed is None or kind in allowed:
+                told.add((other, kind))
                 yield _Step(other, form.format(_relation_name(graphs, kind)), weight)
     for event in hyper.edges(hyper.hyperedges_for(entity)).tolist():
         if allowed is None or event.type in allowed:
             label = f"-[{_relation_name(graphs, event.type)}]-"
             for other in event.entities:
-                if other != entity:
-                    yield _Step(other, label, event.weight)
+                if other != entity and (other, event.type) not in told:
+                    yield _Step(other, label, event.weight, event.id)
 
 
 def _paths(
@@ -215,11 +218,11 @@ def _paths(
     directory = graphs.entities
     found: dict[str, None] = {}
     order = 0
-    waiting: list[tuple[int, float, int, tuple[int, ...], str]]
-    waiting = [(0, 0.0, -1 - each, (each,), directory.name(each)) for each in begin]
+    waiting: list[tuple[int, float, int, tuple[int, ...], str, int | None]]
+    waiting = [(0, 0.0, -1 - each, (each,), directory.name(each), None) for each in begin]
     heapq.heapify(waiting)
     while waiting and len(found) < most and order < _MOST_STEPS:
-        hops, lightness, _, way, text = heapq.heappop(waiting)
+        hops, lightness, _, way, text, last = heapq.heappop(waiting)
         if way[-1] == goal:
             if hops:
                 found[text] = None
@@ -228,10 +231,13 @@ def _paths(
             continue
         for step in _steps(graphs, way[-1], allowed):
             order += 1
-            if step.other not in way:
-                told = f"{text} {step.label} {directory.name(step.other)}"
-                longer = (hops + 1, lightness - step.weight, order, (*way, step.other), told)
-                heapq.heappush(waiting, longer)
+            # Two steps within one event say no more than one.
+            if step.other in way or (last is not None and step.event == last):
+                continue
+            told = f"{text} {step.label} {directory.name(step.other)}"
+            way_on = (*way, step.other)
+            further = (hops + 1, lightness - step.weight, order, way_on, told, step.event)
+            heapq.heappush(waiting, further)
     return tuple(found)
 
 
