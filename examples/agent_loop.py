@@ -1,11 +1,11 @@
-"""An agent loop: recall, act, remember what came of it.
+"""An agent loop: recall, act, remember what came of it, and say what helped.
 
 python examples/agent_loop.py
 """
 
 import spector
 
-TASKS = ["deploy shop", "deploy blog", "deploy shop"]
+TASKS = ["deploy shop", "deploy blog", "deploy shop", "deploy wiki"]
 
 
 def act(task: str, advice: list[str]) -> tuple[bool, str]:
@@ -16,12 +16,18 @@ def act(task: str, advice: list[str]) -> tuple[bool, str]:
 
 
 def main() -> None:
-    with spector.SpectorMemory.ephemeral() as memory:
+    with spector.SpectorMemory.ephemeral(seed=1) as memory:
         for number, task in enumerate(TASKS):
-            hits = memory.recall(task, k=3)
+            # "auto" learns which profile fits this kind of question.
+            hits = memory.recall(task, k=3, profile="auto")
             worked, told = act(task, [hit.text for hit in hits])
-            print(f"{task}: {len(hits)} memories, {'worked' if worked else 'failed'}")
+            for hit in hits:
+                memory.reinforce(hit.id, positive=worked, recall=hits.token)
             memory.remember(told, session=f"run {number}", tags=["deploy"], unresolved=not worked)
+            outcome = "worked" if worked else "failed"
+            print(f"{task}: {len(hits)} memories by {hits.profile!r}, {outcome}")
+        for known in memory.browse(tags=["deploy"]):
+            print(known.recall_count, known.valence, known.text)
 
 
 if __name__ == "__main__":

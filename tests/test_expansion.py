@@ -204,6 +204,17 @@ def test_additions_are_not_expanded(memory: SpectorMemory) -> None:
     assert ids(found) == ["one", "two", "three", "four"]
 
 
+def test_the_gate_keeps_out_what_is_weakly_associated(memory: SpectorMemory) -> None:
+    """EXP-2: of what no list found; what a list found rises whatever the gate."""
+    tell(memory, "s", "one apple", "two pears", "three apple")
+    assert set(ids(memory.recall("apple", graph_expansion_threshold=0))) == {"one", "two", "three"}
+    found = memory.recall("apple", graph_expansion_threshold=2, trace=True)
+    assert set(ids(found)) == {"one", "three"}
+    assert all(hit.trace for hit in found)
+    with pytest.raises(ValueError, match=r"graph_expansion_threshold must be in \[0, 2\]"):
+        memory.recall("apple", graph_expansion_threshold=2.5)
+
+
 def test_a_trace_adds_up_and_changes_nothing(memory: SpectorMemory) -> None:
     """EXP-9: the numbers of the trace give the score, and without one it is the same."""
     tell(memory, "s", "one apple Ann", "two apple", "three plums", author="Ann")

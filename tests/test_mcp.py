@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -29,7 +28,7 @@ from mcp.client.stdio import stdio_client
 
 from spector.mcp import budget
 from spector.mcp.server import make_server
-from spector.mcp.spaces import Spaces
+from spector.mcp.spaces import OpenSpaces
 from spector.mcp.tools import SPECS, available
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +64,7 @@ EIGHT = {
 @contextlib.asynccontextmanager
 async def served(path, all_tools=True):
     """A client of a server in this process."""
-    spaces = Spaces(path)
+    spaces = OpenSpaces(path)
     try:
         async with Client(make_server(spaces, all_tools=all_tools)) as client:
             yield client
@@ -289,9 +288,6 @@ def heard(monkeypatch):
 
         monkeypatch.setattr(SpectorMemory, name, method, raising=False)
 
-    for name in ("reinforce", "suppress", "unsuppress", "mark_resolved", "mark_unresolved"):
-        listen(name, None)
-    listen("schedule_reminder", "r1")
     listen("why_not", Reason({"k": 5}))
     listen("introspect", Reason({"topic": "x"}))
     return heard
@@ -304,51 +300,123 @@ def heard(monkeypatch):
         *(("negative", -50), ("strongly_negative", -100), (7, 7)),
     ],
 )
-def test_valences_of_reinforce(tmp_path, heard, valence, expected):
-    """MCP-3."""
-    (done,) = calls(tmp_path, ("memory_reinforce", {"memory_id": "m1", "valence": valence}))
-    assert heard == [("reinforce", ("m1",), {"valence": expected})]
+def test_valences_of_reinforce(tmp_path, valence, expected):
+    """MCP-3, PAD-7: the memory moves three tenths of the way."""
+    _, done, seen = calls(
+        tmp_path,
+        ("memory_remember", {"text": "word", "id": "m1"}),
+        ("memory_reinforce", {"memory_id": "m1", "valence": valence}),
+        ("memory_inspect", {"memory_id": "m1"}),
+    )
     assert done["id"] == "m1"
+    assert seen["valence"] == round(0.3 * expected)
+    assert seen["recall_count"] == 1
 
 
 @pytest.mark.parametrize("valence", ["great", 128, 1.5, None, True])
-def test_other_valences_are_refused(tmp_path, heard, valence):
+def test_other_valences_are_refused(tmp_path, valence):
     (said,) = calls(tmp_path, ("memory_reinforce", {"memory_id": "m1", "valence": valence}))
     assert "argument valence: input should be 'strongly_positive', " in said
-    assert heard == []
 
 
-def test_suppress_and_resolve(tmp_path, heard):
-    """MCP-4."""
-    calls(
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("memory_reinforce", {"valence": "positive"}),
+        ("memory_suppress", {"action": "SUPPRESS"}),
+        ("memory_suppress", {"action": "UNSUPPRESS"}),
+        ("memory_resolve", {"resolved": True}),
+        ("memory_forget", {}),
+        ("memory_inspect", {}),
+    ],
+)
+def test_unknown_ids_are_errors(tmp_path, name, arguments):
+    """GEN-5."""
+    (said,) = calls(tmp_path, (name, {"memory_id": "zz", **arguments}))
+    assert said == f"{name}: no memory has the id 'zz'"
+
+
+def test_suppress_and_resolve(tmp_path):
+    """MCP-4, SUP-1."""
+    _, _, hidden, held, _, shown, _, waits, _, settled = calls(
         tmp_path,
+        ("memory_remember", {"text": "word", "id": "m"}),
         ("memory_suppress", {"memory_id": "m", "action": "SUPPRESS", "reason": "old"}),
+        ("memory_recall", {"query": "word"}),
+        ("memory_inspect", {"memory_id": "m"}),
         ("memory_suppress", {"memory_id": "m", "action": "UNSUPPRESS"}),
-        ("memory_resolve", {"memory_id": "m", "resolved": True}),
+        ("memory_recall", {"query": "word"}),
         ("memory_resolve", {"memory_id": "m", "resolved": False}),
+        ("memory_inspect", {"memory_id": "m"}),
+        ("memory_resolve", {"memory_id": "m", "resolved": True}),
+        ("memory_inspect", {"memory_id": "m"}),
     )
-    assert heard == [
-        ("suppress", ("m", "old"), {}),
-        ("unsuppress", ("m",), {}),
-        ("mark_resolved", ("m",), {}),
-        ("mark_unresolved", ("m",), {}),
-    ]
+    assert hidden["hits"] == []
+    assert held["suppressed"] == "old"
+    assert [hit["id"] for hit in shown["hits"]] == ["m"]
+    assert waits["unresolved"] is True
+    assert settled["unresolved"] is False
 
 
-def test_scratchpad_and_reminder(tmp_path, heard):
-    """MCP-5."""
-    before = time.time() * 1000
-    noted, due = calls(
+def test_scratchpad_and_reminder(tmp_path):
+    """MCP-5, IMP-4: the reminder stands first, once, whatever is asked."""
+    noted, later, due, seen, first, again = calls(
         tmp_path,
         ("memory_scratchpad", {"text": "try port 5433"}),
-        ("memory_reminder", {"text": "call Bob", "delay_seconds": 60, "tags": "phone"}),
+        ("memory_reminder", {"text": "water the plants", "delay_seconds": 3600}),
+        ("memory_reminder", {"text": "call Bob", "delay_seconds": 0, "tags": "phone"}),
+        ("memory_inspect", {"memory_id": "m"}),
+        ("memory_recall", {"query": "port"}),
+        ("memory_recall", {"query": "port"}),
     )
     with SpectorMemory.open(tmp_path) as memory:
         assert memory.inspect(noted["id"]).type == "working"
-    assert due["id"] == "r1"
-    ((name, (text, at), keywords),) = heard
-    assert (name, text, keywords) == ("schedule_reminder", "call Bob", {"tags": ["phone"]})
-    assert before + 60_000 <= at + 1 <= time.time() * 1000 + 60_001
+        assert memory.inspect(due["id"]).tags == ("phone",)
+    assert later["done"].startswith("due 2")
+    assert "no memory has the id" in seen
+    assert [(hit["id"], hit.get("mode")) for hit in first["hits"]] == [
+        (due["id"], "reminder"),
+        (noted["id"], None),
+    ]
+    assert [hit["id"] for hit in again["hits"]] == [noted["id"]]
+
+
+def test_profiles_modes_and_time(tmp_path):
+    """MCP-1, PAD-1, PRO-14: what is given reaches the recall, and the answer names the profile."""
+    with SpectorMemory.open(tmp_path, clock=lambda: 1_900_000_000_000) as memory:
+        memory.remember("an old word", id="old")
+    _, plain, auto, named, quiet, then, wrong, mode, when = calls(
+        tmp_path,
+        ("memory_remember", {"text": "a new word", "id": "new"}),
+        ("memory_recall", {"query": "word"}),
+        ("memory_recall", {"query": "word", "profile": "auto"}),
+        ("memory_recall", {"query": "word", "profile": "Exploring"}),
+        ("memory_recall", {"query": "word", "recall_mode": "observe"}),
+        ("memory_recall", {"query": "word", "point_in_time": "1999-01-01"}),
+        ("memory_recall", {"query": "word", "profile": "exploding"}),
+        ("memory_recall", {"query": "word", "recall_mode": "watch"}),
+        ("memory_recall", {"query": "word", "point_in_time": "yesterday"}),
+    )
+    assert plain["profile"] == auto["profile"] == quiet["profile"] == "balanced"
+    assert named["profile"] == "exploring"
+    assert then["hits"] == []
+    assert "did you mean 'exploring'" in wrong
+    assert "argument recall_mode: input should be 'learn' or 'observe', got 'watch'" in mode
+    assert "ISO 8601" in when
+
+
+def test_status_tells_what_was_learned(tmp_path):
+    """MCP-6: lateral metrics and the contexts of the bandit."""
+    *_, status = calls(
+        tmp_path,
+        ("memory_remember", {"text": "word", "id": "m"}),
+        ("memory_recall", {"query": "word", "profile": "auto"}),
+        ("memory_reinforce", {"memory_id": "m", "valence": "positive"}),
+        ("memory_status", {}),
+    )
+    assert status["bandit_contexts"] == 1
+    assert status["profiles"] == {"balanced": {"signals": 1, "positives": 1}}
+    assert status["lateral"]["enabled"] is True
 
 
 def test_introspect_and_why_not(tmp_path, heard):
@@ -538,7 +606,7 @@ def test_asking_for_a_namespace_makes_none(tmp_path):
 
 
 def test_spaces_that_were_not_used_for_long_are_closed_and_opened_again(tmp_path):
-    spaces = Spaces(tmp_path, open_at_most=2)
+    spaces = OpenSpaces(tmp_path, open_at_most=2)
     try:
         opened = []
         for name in "abcab":
@@ -556,7 +624,7 @@ def test_spaces_that_were_not_used_for_long_are_closed_and_opened_again(tmp_path
 
 def test_spaces_may_be_used_by_many_threads(tmp_path):
     """API-6."""
-    spaces = Spaces(tmp_path, open_at_most=1)
+    spaces = OpenSpaces(tmp_path, open_at_most=1)
     failures = []
 
     def work(seed):

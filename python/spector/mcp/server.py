@@ -19,7 +19,7 @@ from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
 from spector import SpectorError, __version__
-from spector.mcp.spaces import Spaces
+from spector.mcp.spaces import OpenSpaces
 from spector.mcp.tools import Tools, available
 from spector.store.values import nearest, show
 
@@ -80,12 +80,12 @@ class _CheckedTool(Tool):
         return f"{self.name}: {'; '.join(texts)}"
 
 
-def make_server(spaces: Spaces, *, all_tools: bool = False) -> MCPServer[Any]:
+def make_server(spaces: OpenSpaces, *, all_tools: bool = False) -> MCPServer[Any]:
     """Make a server over some spaces.
 
     Parameters
     ----------
-    spaces : Spaces
+    spaces : OpenSpaces
         The caller closes them when the server has ended.
     all_tools : bool
         List all tools, not only the eight that agents need.
@@ -138,7 +138,7 @@ def _shorten(schema: Any) -> None:
 
 def run(path: Path, *, tools: str, transport: str, port: int) -> None:
     """Serve until the client leaves or the process is interrupted."""
-    spaces = Spaces(path)
+    spaces = OpenSpaces(path)
     try:
         server = make_server(spaces, all_tools=tools == "all")
         if transport == "stdio":
@@ -155,7 +155,7 @@ def run(path: Path, *, tools: str, transport: str, port: int) -> None:
         spaces.close()
 
 
-def _leave_on_signals(spaces: Spaces) -> None:
+def _leave_on_signals(spaces: OpenSpaces) -> None:
     """End at once on ctrl-C or SIGTERM: a thread waits for input, and nothing else would end it."""
 
     def leave(number: int, _: object) -> None:

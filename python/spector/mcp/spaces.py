@@ -13,14 +13,14 @@ from spector import SpectorMemory
 from spector.configuration import load
 from spector.store import FILE_NAME
 
-__all__ = ["FOLDER", "Spaces"]
+__all__ = ["FOLDER", "OpenSpaces"]
 
 #: Where namespaces are, in the folder of the server.
 FOLDER: Final = "spaces"
 
 
 class _Entry:
-    """A space that is open or being opened; `users` and its place are guarded by `Spaces`."""
+    """A space that is open or being opened; `users` and its place are guarded by `OpenSpaces`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # held while it is opened
@@ -28,7 +28,7 @@ class _Entry:
         self.users = 0
 
 
-class Spaces:
+class OpenSpaces:
     """Opens spaces when they are used and closes those that were not used for longest.
 
     Any thread may use any space; a space is closed only while nobody uses it.

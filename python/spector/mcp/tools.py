@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spector import Memory, SpectorMemory
 from spector.mcp import budget
-from spector.mcp.spaces import Spaces
+from spector.mcp.spaces import OpenSpaces
 
 __all__ = ["SPECS", "Spec", "Tools"]
 
@@ -121,6 +121,7 @@ class Item(BaseModel):
     session: str | None = None
     author: str | None = None
     context: str | None = None
+    mode: str | None = Field(None, description="graph, lateral or reminder if no list found it.")
 
 
 class Recalled(BaseModel):
@@ -175,7 +176,7 @@ class Report(BaseModel):
 class Tools:
     """What the tools do; each method may run in any thread."""
 
-    def __init__(self, spaces: Spaces) -> None:
+    def __init__(self, spaces: OpenSpaces) -> None:
         self._spaces = spaces
 
     def memory_recall(
@@ -225,15 +226,23 @@ class Tools:
         with self._spaces.use(namespace) as memory:
             found = memory.recall(query, k=top_k, **given)
         items, note = budget.fit(
-            [{"score": round(hit.score, 4), **_item(hit.memory)} for hit in found], max_tokens
+            [
+                {
+                    "score": round(hit.score, 4),
+                    **_item(hit.memory),
+                    "mode": None if hit.mode == "standard" else hit.mode,
+                }
+                for hit in found
+            ],
+            max_tokens,
         )
         if not items:
             note = "nothing found; other words or fewer conditions may help"
         return _answer(
             Recalled(
                 hits=[Item(**item) for item in items],
-                profile=getattr(found, "profile", None),
-                explored=getattr(found, "explored", None) or None,
+                profile=found.profile,
+                explored=found.explored or None,
                 degraded=list(found.degraded) or None,
                 note=_how_to_read_on(note),
             )
@@ -395,10 +404,10 @@ class Tools:
         """Show what is stored, how large it is, and what was learned about profiles."""
         with self._spaces.use(namespace) as memory:
             report = _plain(memory.status().as_dict())
-            bandit = getattr(memory, "bandit", None)
-            if bandit is not None:
-                stats = bandit.stats()
-                report["bandit"] = _plain(stats.as_dict() if hasattr(stats, "as_dict") else stats)
+            learning = memory._space.replica.learning
+            report["profiles"] = _by_profile(memory.bandit.stats())
+            report["bandit_contexts"] = len(memory.bandit)
+            report["lateral"] = _plain(learning.lateral.stats())
         report.pop("path", None)  # the model has no use for it
         if report.get("last_event") is not None:
             report["last_event"] = _time(report["last_event"])
@@ -517,6 +526,17 @@ class Tools:
                 text, interest=interest, challenge=challenge, urgency=urgency
             )
         return _report(_plain(weight._asdict()), 2000)
+
+
+def _by_profile(stats: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, int]]:
+    """What was reported of each profile, over all contexts: there may be thousands of these."""
+    totals: dict[str, dict[str, int]] = {}
+    for context in stats.values():
+        for profile, arm in context.items():
+            total = totals.setdefault(profile, {"signals": 0, "positives": 0})
+            for name in total:
+                total[name] += arm[name]
+    return totals
 
 
 def _item(memory: Memory) -> dict[str, Any]:
