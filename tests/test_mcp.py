@@ -262,37 +262,6 @@ def test_a_fault_of_ours_is_not_shown_and_does_not_end_the_server(tmp_path, monk
     assert "secret" in caplog.text
 
 
-# Tools whose methods have tests of their own: here is what they are given.
-
-
-class Reason:
-    def __init__(self, given):
-        self.given = given
-
-    def __str__(self):
-        return "the words do not meet"
-
-    def as_dict(self):
-        return {"step": "keyword", "given": self.given, "empty": None}
-
-
-@pytest.fixture
-def heard(monkeypatch):
-    """What the methods were called with."""
-    heard = []
-
-    def listen(name, result):
-        def method(self, *arguments, **keywords):
-            heard.append((name, arguments, keywords))
-            return result
-
-        monkeypatch.setattr(SpectorMemory, name, method, raising=False)
-
-    listen("why_not", Reason({"k": 5}))
-    listen("introspect", Reason({"topic": "x"}))
-    return heard
-
-
 @pytest.mark.parametrize(
     ("valence", "expected"),
     [
@@ -419,17 +388,22 @@ def test_status_tells_what_was_learned(tmp_path):
     assert status["lateral"]["enabled"] is True
 
 
-def test_introspect_and_why_not(tmp_path, heard):
+def test_introspect_why_not_and_importance(tmp_path):
     """MCP-6, MCP-7."""
-    known, reason, weight = calls(
+    *_, known, reason, found, unknown, weight = calls(
         tmp_path,
+        ("memory_remember", {"text": "db-7 was replaced", "id": "m", "tags": "db"}),
+        ("memory_remember", {"text": "lunch at noon", "id": "n"}),
         ("memory_introspect", {"topic": "db-7"}),
-        ("memory_why_not", {"memory_id": "m", "query": "q", "top_k": 3}),
+        ("memory_why_not", {"memory_id": "n", "query": "db-7", "top_k": 3}),
+        ("memory_why_not", {"memory_id": "m", "query": "db-7"}),
+        ("memory_why_not", {"memory_id": "zz", "query": "db-7"}),
         ("memory_compute_importance", {"text": "x", "interest": 1.0, "valence": 3}),
     )
-    assert heard == [("introspect", ("db-7",), {}), ("why_not", ("m", "q"), {"k": 3})]
-    assert known == {"step": "keyword", "given": {"topic": "x"}}
-    assert reason["summary"] == "the words do not meet"
+    assert "db-7" in json.dumps(known)
+    assert reason["summary"] and found["summary"]
+    assert reason["summary"] != found["summary"]
+    assert "no memory has the id 'zz'" in unknown
     assert 0.05 <= weight["importance"] <= 10
 
 

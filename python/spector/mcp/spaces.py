@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spector import SpectorMemory
 from spector.configuration import load
@@ -50,7 +50,7 @@ class OpenSpaces:
         self._home = SpectorMemory.open(path, config=self._config)
 
     @contextmanager
-    def use(self, namespace: str | None, *, create: bool = False) -> Iterator[Any]:
+    def use(self, namespace: str | None, *, create: bool = False) -> Iterator[SpectorMemory]:
         """The space of a namespace, for a while.
 
         Parameters

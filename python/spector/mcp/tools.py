@@ -211,7 +211,7 @@ class Tools:
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, Recalled]:
         """Find memories that matter for a question or topic, best first."""
-        options = {
+        options: dict[str, Any] = {
             "profile": profile,
             "min_importance": min_importance,
             "min_valence": min_valence,
@@ -507,8 +507,11 @@ class Tools:
     ) -> Annotated[CallToolResult, Report]:
         """Say what is known about a topic: how much, how old, how sure."""
         with self._spaces.use(namespace) as memory:
-            known = memory.introspect(topic)
-        return _report(_plain(known.as_dict()), max_tokens)
+            report = _plain(memory.introspect(topic).as_dict())
+        for name in ("oldest", "newest"):
+            if name in report:
+                report[name] = _time(report[name])
+        return _report(report, max_tokens)
 
     def memory_compute_importance(
         self,
