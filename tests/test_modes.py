@@ -229,6 +229,17 @@ def test_spl_3_without_an_encoder_there_is_no_effect(models):
             memory.recall("the deploy failed", text_search_mode="splade")
 
 
+def test_spl_3_off_leaves_the_encoder_out(models):
+    with models.open(splade_enabled=False) as memory:
+        assert len(memory._space.replica.sparse) == 0
+        assert memory.recall("the deploy failed").degraded == ()
+        assert models.asked() == {"dense", "late"}
+        with pytest.raises(ConfigurationError, match="sparse_encoder"):
+            memory.recall("the deploy failed", text_search_mode="splade")
+    with pytest.raises(TypeError, match="splade_enabled must be True or False"):
+        SpectorMemory.ephemeral(splade_enabled="no")
+
+
 def test_rec_1_and_rec_2_lists_then_fusion_then_rerank_then_the_cut(models):
     with models.open() as memory:
         for k in (1, 3, 50):

@@ -186,6 +186,7 @@ OPTIONS: Final = (
     ),
     _word("entity_extractor", None, ("rules",), "what draws them in the mode custom"),
     Option("bm25_enabled", bool, True, "make the keyword index (TSM-1)"),
+    Option("splade_enabled", bool, True, "false leaves the sparse encoder out (SPL-3)"),
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),
     Option("auto_tags", bool, False, "give memories without tags those in their text"),
     Option("flashbulb_threshold", float, 3.0, "surprise that pins a memory (IMP-2)", 0, 100),

@@ -22,7 +22,7 @@ from spector.models import (
 )
 from spector.models.query_table import QueryTable
 from spector.store.replica import Shape
-from spector.store.values import Draft, Vector
+from spector.store.values import Draft, Vector, check_flag
 from spector.store.vectors import MAX_DIMENSIONS, pack_dense, pack_sparse, pack_tokens
 
 __all__ = ["Encoded", "Models", "encoder_text"]
@@ -75,6 +75,7 @@ class Models:
         sparse: object,
         tokens: object,
         query_table: object = None,
+        splade_enabled: object = True,
     ) -> Models:
         """The models that the keywords of `SpectorMemory.open` mean."""
         given = {
@@ -86,6 +87,8 @@ class Models:
             if models != "all":
                 raise ValueError(f"models must be 'all' or None, got {models!r}")
             given = {name: _ALL[name] if value is None else value for name, value in given.items()}
+        if not check_flag("splade_enabled", splade_enabled):
+            given["sparse_encoder"] = None
         made = cls(
             dense=_made(embedding_provider, given["embedding_provider"]),
             sparse=_made(sparse_encoder, given["sparse_encoder"]),

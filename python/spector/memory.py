@@ -254,6 +254,7 @@ class SpectorMemory:
         entity_extractor: object | None = None,
         text_generation_provider: object | None = None,
         bm25_enabled: bool = True,
+        splade_enabled: bool = True,
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
@@ -300,6 +301,8 @@ class SpectorMemory:
             For "llm": from a prompt to a text.
         bm25_enabled : bool
             False makes no keyword index (TSM-1).
+        splade_enabled : bool
+            False leaves the sparse encoder out, given or built in (SPL-3).
         ann : bool
             Look for semantic memories by HNSW where there are more than 20,000 (DEN-2; extra
             ``ann``). It is built when the space is opened.
@@ -353,7 +356,8 @@ class SpectorMemory:
         timeout = check_seconds("busy_timeout", busy_timeout)
         every = 0 if snapshot_every is None else check_count("snapshot_every", snapshot_every)
         _check_clock_and_seed(clock, seed)
-        chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
+        given_models = (models, embedding_provider, sparse_encoder, token_encoder)
+        chosen = Models.of(*given_models, query_table, splade_enabled)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
@@ -406,6 +410,7 @@ class SpectorMemory:
         entity_extractor: object | None = None,
         text_generation_provider: object | None = None,
         bm25_enabled: bool = True,
+        splade_enabled: bool = True,
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
@@ -423,7 +428,8 @@ class SpectorMemory:
             {"k1": k1, "b": b, "analyzer": analyzer, "language": language}
         )
         _check_clock_and_seed(clock, seed)
-        chosen = Models.of(models, embedding_provider, sparse_encoder, token_encoder, query_table)
+        given_models = (models, embedding_provider, sparse_encoder, token_encoder)
+        chosen = Models.of(*given_models, query_table, splade_enabled)
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
