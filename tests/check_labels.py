@@ -21,15 +21,6 @@ SPECIFICATION = ROOT / "docs" / "specification.md"
 NOT_TESTED = {
     "AM-9": "how defaults are chosen: docs/quality.md has the figures and the command",
     "AM-23": "likewise: the protocol of docs/quality.md",
-    "RFL-1": "reflection is not built",
-    "RFL-2": "reflection is not built",
-    "RFL-3": "reflection is not built",
-    "RFL-4": "reflection is not built; HEB-8 and HEB-10 test the parts",
-    "RFL-5": "reflection is not built; TMP-5 tests the part",
-    "RFL-6": "reflection is not built",
-    "RFL-7": "reflection is not built; ENT-7 to ENT-9, EEE-3 and HYP-6 test the parts",
-    "RFL-8": "reflection is not built",
-    "RFL-9": "reflection is not built",
 }
 
 _ROW = re.compile(r"^\| ([A-Z][A-Z0-9]*-[0-9]+) \|", re.MULTILINE)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
@@ -23,16 +25,17 @@ from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
 from spector.extraction.worker import ExtractionWorker, choose
-from spector.profiles import AUTO
+from spector.profiles import AUTO, DEFAULT
 from spector.recall.around import Surroundings, around
 from spector.recall.focus import Hyperfocus
-from spector.recall.options import RecallOptions, make_filter, resolve
+from spector.recall.options import RecallOptions, check_profile, make_filter, resolve
 from spector.recall.recall import Query, Situation, recall_many
 from spector.recall.results import Explanation, Hit, Results
 from spector.recall.sessions import Sessions
 from spector.recall.topics import Topic, summarise
 from spector.recall.whynot import WhyNot, why_not
 from spector.records.cognition import DEFAULT_DECAY, decay_bucket, strength_increment
+from spector.reflection import Reflection, ReflectionReport
 from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
 from spector.store.bandit import Choice, ProfileAdaptor
 from spector.store.ids import IdMaker
@@ -232,6 +235,8 @@ class SpectorMemory:
         self.extraction = ExtractionWorker(space, extractor, self._clock)
         self._recorder = Recorder(space)
         self._sessions = Sessions(strengthen_on_reinforce)
+        self._reflecting: Future[ReflectionReport] | None = None
+        self._reflecting_lock = threading.Lock()
         # Closes at garbage collection and at exit, if nobody did before.
         self._finalizer = weakref.finalize(self, _close, self._recorder, self.extraction, space)
 
@@ -970,6 +975,72 @@ class SpectorMemory:
             {"text": text, "tags": tags, "timestamp": due, "source": "reminder"}, now
         )
         return self._store([draft._replace(flags=draft.flags | REMINDER)], "update", now)[0]
+
+    def reflect(
+        self,
+        *,
+        consolidate: bool = False,
+        summarise: Callable[[Sequence[str]], str] | None = None,
+        profile: str = DEFAULT,
+    ) -> ReflectionReport:
+        """Let what fades go, and join what belongs together: one cycle, say once a day (RFL-1 to
+        RFL-9).
+
+        Episodic memories of hardly any importance left are forgotten; unused associations and
+        links lose weight and go; entities that are one are merged; strong associations become
+        relations; extractions that are pending are tried again; a snapshot is written. Recalls go
+        on meanwhile. A second call waits and gives the same report.
+
+        Parameters
+        ----------
+        consolidate : bool
+            Store one semantic memory for each five or more episodic ones that share tags and
+            meaning; they stay, and are not consolidated again (RFL-2).
+        summarise : callable, optional
+            Makes its text of theirs; by default it is that of the most central one.
+        profile : str
+            With "systematizer" the sources are pinned.
+
+        Returns
+        -------
+        ReflectionReport
+        """
+        check_flag("consolidate", consolidate)
+        if summarise is not None and not callable(summarise):
+            raise TypeError(f"summarise must be callable, got {show(summarise)}")
+        pin_sources = check_profile(profile) == "systematizer"
+        self._space.journal.check_writable()
+        with self._reflecting_lock:
+            running = self._reflecting
+            if running is None:
+                running = self._reflecting = Future()
+                mine = True
+            else:
+                mine = False
+        if not mine:
+            return running.result()
+        try:
+            now = self._now()
+            self._recorder.flush()
+
+            def store(item: Mapping[str, Any]) -> str:
+                return self._store([check_draft(item, now)], "update", now)[0]
+
+            def retry() -> int:
+                pending = self.status().pending_extractions
+                self.extraction.retry()
+                return pending
+
+            cycle = Reflection(self._space, now, store, retry, consolidate, summarise, pin_sources)
+            report = cycle.run()
+            running.set_result(report)
+            return report
+        except BaseException as error:
+            running.set_exception(error)
+            raise
+        finally:
+            with self._reflecting_lock:
+                self._reflecting = None
 
     def flush(self) -> None:
         """Commit what recalls left behind, which otherwise happens within about a second.

@@ -32,9 +32,20 @@ from .snapshots import load_array, load_json, save_array, save_json
 WINDOW: Final = 8
 _DELTA: Final = 0.3  # HEB-4
 NOBODY: Final = 0
+_PROMOTED: Final = 4
 _WORDS: Final = 100  # of a text, in which tags are looked for
 _TAG_WORDS: Final = 3
 _AROUND: Final = " .,;:!?\"'()[]{}"  # what stands around a word but is not part of it
+
+
+def reflect_payload(step: str, *arguments: Any) -> str:
+    """What a REFLECT event says: a step, and what it has to know that is not in the graph."""
+    return json.dumps([step, *arguments], separators=(",", ":"))
+
+
+def is_of_entities(event: Event) -> bool:
+    """Whether it is a step of a reflection on what follows from rows, which come before it."""
+    return event.type == EventType.REFLECT and (event.payload or "").startswith('["entities"')
 
 
 class Graphs:
@@ -58,6 +69,7 @@ class Graphs:
         self._newest: dict[int, int] = {}  # of a session: the last memory that was new
         self._newest_in: dict[int, int] = {}
         self._size = 0
+        self.reflected: Mapping[str, int] = {}  # what the last step of a reflection did
 
     # Events
 
@@ -87,6 +99,9 @@ class Graphs:
             if event.type == EventType.FORGET:
                 flush()
                 self._leave(slot)
+            elif event.type == EventType.REFLECT:
+                flush()
+                self._reflect(*json.loads(event.payload or "[]"))
             elif event.type == EventType.REINFORCE:
                 pairs += [(slot, other, _DELTA) for other in partners(event)]
             elif event.type == EventType.REMEMBER and event.payload is not None:
@@ -114,6 +129,59 @@ class Graphs:
             elif slot >= fresh:
                 fresh = slot + 1
         flush()
+
+    def _reflect(self, step: str, *arguments: Any) -> None:
+        """A step of a reflection (RFL-4, RFL-5); `reflect_entities` is another."""
+        if step == "hebbian":
+            report = self.hebbian.decay()
+            bridges = self.hebbian.recompute_bridges()
+            self.hebbian.compact()
+            self.reflected = {
+                "edges": report.edges,
+                "removed": report.removed,
+                "floored": report.floored,
+                "bridges": bridges,
+            }
+        elif step == "temporal":
+            before, slots = arguments
+            self.reflected = {"unlinked": self.temporal.prune(before, slots)}
+
+    def reflect_entities(self, event: Event) -> None:
+        """RFL-6 and RFL-7: associations become relations, similar names one entity, and what is
+        not told again fades."""
+        _, pairs = json.loads(event.payload or "[]")
+        entities, hyper = self.entities, self.mentions.hyper
+        promoted = sum(self._promote(a, b) for a, b in pairs)
+        merged = entities.merge_similar().tolist()
+        for gone, stays in merged:
+            name = entities.name(gone)
+            for index in (self.names, self.mentions.names):
+                if any(gone in numbers for _, numbers in index.find(name)):
+                    index.add(name, stays)
+            for left in hyper.merge(gone, stays):
+                source, target = (entities.resolve(one) for one in left.entities[:2])
+                if source != target:
+                    entities.add_relation(source, target, left.type)
+        faded = entities.decay_adjacency_weights()
+        reclaimed = entities.compact_adjacency()
+        self.reflected = {
+            "promoted": promoted,
+            "merged": len(merged),
+            "links_faded": faded,
+            "bytes_reclaimed": reclaimed,
+            "relations_faded": entities.decay_relations(),
+            "hyperedges_faded": hyper.decay(),
+        }
+
+    def _promote(self, a: int, b: int) -> int:
+        """Relate what two associated memories name, at most four of each (RFL-6)."""
+        mine, other = (
+            self.entities.entities_for_memory(slot).tolist()[:_PROMOTED] for slot in (a, b)
+        )
+        ends = [(x, y) for x in mine for y in other if x not in other and y not in mine]
+        for x, y in ends:
+            self.entities.add_relation(x, y, "RELATED_TO")
+        return len(ends)
 
     def _leave(self, slot: int) -> None:
         for session in self._recent_in.pop(slot, ()):

@@ -25,7 +25,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -387,6 +387,40 @@ class Reader:
             " ORDER BY slot"
         )
         return [row[0] for row in cursor]
+
+    def feeble(self, importance: float, without: int) -> list[int]:
+        """Episodic memories of less importance and with none of these flags."""
+        cursor = self._connection.execute(
+            "SELECT slot FROM memories WHERE type = 'episodic' AND importance < ?"
+            " AND NOT flags & ? ORDER BY slot",
+            (importance, without),
+        )
+        return [row[0] for row in cursor]
+
+    def of_type(self, type: str) -> list[int]:
+        """The memories of a type."""
+        cursor = self._connection.execute(
+            "SELECT slot FROM memories WHERE type = ? ORDER BY slot", (type,)
+        )
+        return [row[0] for row in cursor]
+
+    def reflections(self) -> list[Event]:
+        """The events of reflections, in their order."""
+        cursor = self._connection.execute(
+            "SELECT seq, type, at, slot, payload, crc FROM events WHERE type = ? ORDER BY seq",
+            (EventType.REFLECT.value,),
+        )
+        return [Event(*row) for row in cursor]
+
+    def last_put(self, slots: Collection[int]) -> dict[int, int]:
+        """For each of these memories the event that said last what it is."""
+        kinds = (EventType.REMEMBER, EventType.ENCODE, EventType.STATE, EventType.ENTITY)
+        cursor = self._connection.execute(
+            f"SELECT slot, max(seq) FROM events WHERE type IN ({_marks(kinds)}) GROUP BY slot",
+            [kind.value for kind in kinds],
+        )
+        wanted = set(slots)
+        return {slot: seq for slot, seq in cursor if slot in wanted}
 
     def every_vector(self) -> Iterator[VectorRow]:
         """All vectors in order, not verified."""
@@ -875,7 +909,10 @@ class Transaction(Reader):
 
     def forget(self, memory_id: str, now: int) -> None:
         """Delete a memory; its slot stays out of use."""
-        row = self.find(memory_id)
+        self.forget_row(self.find(memory_id), now)
+
+    def forget_row(self, row: MemoryRow, now: int) -> None:
+        """`forget` for a memory that was read in this transaction."""
         slot = row[0]
         execute = self._connection.executemany
         execute("DELETE FROM memories WHERE slot = ?", [(slot,)])
@@ -937,6 +974,10 @@ class Transaction(Reader):
         self._rewrite(row, **changes)
         self.vectors_written.update(self.vectors([row[0]]))
         self._log(EventType.STATE, [row[0]], now, [what])
+
+    def reflect(self, payload: str, now: int) -> None:
+        """Let all replicas do a step of a reflection on their graph; see `Graphs.feed`."""
+        self._log(EventType.REFLECT, [0], now, [payload])
 
     def set_meta(self, values: Mapping[str, Any]) -> None:
         """Store settings."""

@@ -30,6 +30,7 @@ from spector.errors import (
 from . import snapshots
 from .bandit import ProfileAdaptor
 from .check import Audit
+from .graphs import is_of_entities
 from .journal import (
     CLOSE_TIMEOUT,
     Journal,
@@ -77,6 +78,9 @@ class Space:
         self._saved = 0  # the event of the newest snapshot
         self.snapshot_every = 0  # events between two snapshots; 0: none by itself
         self._version = 0  # odd while the replica changes
+        # The first and last of events that change nothing but weights of the graph, so that no
+        # reader has to wait for them: the stores of the graph are right at any moment.
+        self._soft = (0, 0)
 
     def _new_replica(self, shape: Shape) -> Replica:
         bandit = ProfileAdaptor(**self._bandit)
@@ -92,14 +96,14 @@ class Space:
         for _ in range(_TRIES):
             with self.journal.reader() as reader:
                 newest = reader.newest_event()
-                if newest > self._applied:
+                if newest > self._applied and not self._nearly(newest):
                     with self._apply_lock:
                         self._catch_up(reader, newest)
                 # Taken before the version is looked at: if that is this reader's, so is this.
                 reader.kept = self._replica.kept
                 reader.kept_matches = self._replica.kept_matches
                 version = self._version
-                if version % 2 or self._applied != newest:
+                if version % 2 or (self._applied != newest and not self._nearly(newest)):
                     continue
                 try:
                     result = work(reader, self._replica)
@@ -115,6 +119,11 @@ class Space:
             self._check_not_older(newest)
             self._catch_up(reader, newest)
             return work(reader, self._replica)
+
+    def _nearly(self, newest: int) -> bool:
+        """Whether all that the replica lacks is weights that another thread changes just now."""
+        first, last = self._soft
+        return first - 1 <= self._applied <= newest <= last
 
     def _check_not_older(self, newest: int) -> None:
         if newest < self._applied:
@@ -137,8 +146,17 @@ class Space:
                     with self._apply_lock:
                         self._catch_up(transaction, newest)
                 result = change(transaction)
+                if transaction.log and all(
+                    event.type == EventType.REFLECT for event in transaction.log
+                ):
+                    self._soft = (transaction.log[0].seq, transaction.log[-1].seq)
             events = transaction.log
-            if events and not transaction.settings_changed:
+            if events and events[-1].seq == self._soft[1]:
+                with self._apply_lock:
+                    if self._applied < events[-1].seq:
+                        self._replica.feed(events)
+                        self._applied = events[-1].seq
+            elif events and not transaction.settings_changed:
                 with self._apply_lock:
                     if self._applied < events[-1].seq:  # else a reader caught up with us already
                         last: dict[int, int] = {}
@@ -302,11 +320,19 @@ class Space:
         after = self._applied
         last: dict[int, int] = {}
         while events := reader.events(after, _EVENTS_AT_ONCE):
-            self._add_last(last, events)
             if audit is not None:
                 audit.add_events(events)
-            self._replica.feed(events)
+            for part in _up_to_reflections(events):
+                if is_of_entities(part[0]):
+                    self._apply_rows(reader, last, audit)
+                    last = {}
+                self._add_last(last, part)
+                self._replica.feed(part)
             after = events[-1].seq
+        self._apply_rows(reader, last, audit)
+
+    def _apply_rows(self, reader: Reader, last: Mapping[int, int], audit: Audit | None) -> None:
+        """Bring these slots to the state of `reader`, in batches."""
         slots = sorted(last)
         for start in range(0, len(slots), _SLOTS_AT_ONCE):
             batch = {slot: last[slot] for slot in slots[start : start + _SLOTS_AT_ONCE]}
@@ -485,6 +511,16 @@ class Space:
         finally:
             if waited:
                 self._write_lock.release()
+
+
+def _up_to_reflections(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """The events in parts, so that a reflection on what follows from rows begins one."""
+    start = 0
+    for place, event in enumerate(events):
+        if is_of_entities(event) and place > start:
+            yield events[start:place]
+            start = place
+    yield events[start:]
 
 
 def _is_sound(path: Path) -> bool:
