@@ -455,6 +455,28 @@ def test_events_hold_no_text(tmp_path: Path, clock: Clock) -> None:  # AM-17
     assert json.loads(payloads[1])[3] == "balanced"
 
 
+def test_a_fork_waits_for_the_recorder(tmp_path: Path) -> None:  # F-078
+    """A child forked at any moment after a recall can open the space."""
+    import os
+    import random
+    import time
+
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("apple", id="a")
+        for turn in range(12):
+            memory.recall("apple")
+            time.sleep(random.Random(turn).uniform(0.98, 1.02) if turn % 2 else 0.0)
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    with SpectorMemory.open(tmp_path) as own:
+                        code = 0 if ids(own.recall("apple", recall_mode="observe")) else 2
+                finally:
+                    os._exit(code)
+            assert os.waitpid(child, 0)[1] == 0
+
+
 # --- sessions -----------------------------------------------------------------------------------
 
 

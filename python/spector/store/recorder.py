@@ -8,6 +8,7 @@ lost if the process dies.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from typing import Final
@@ -21,6 +22,15 @@ _SECONDS: Final = 1.0
 _WAITING: Final = 10_000  # records; the oldest leave first
 
 _log = logging.getLogger("spector")
+
+# Held while a thread of ours writes: a fork waits, so that the child finds no connection in use.
+_writing = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_writing.acquire,
+        after_in_parent=_writing.release,
+        after_in_child=_writing.release,
+    )
 
 
 class Recorder:
@@ -85,7 +95,8 @@ class Recorder:
                 return
             pause.wait(_SECONDS)
             try:
-                self.flush()
+                with _writing:
+                    self.flush()
             except SpectorError as error:  # counted, and tried again with the next
                 self.failures += 1
                 _log.warning("recalls could not be recorded: %s", error)
