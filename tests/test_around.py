@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from shell import spector
 from spector import SpectorMemory
 
 TYPES = ["MANAGES", "USES", "KNOWS"]
@@ -145,3 +146,25 @@ def test_bad_arguments(memory, arguments, message):
     with pytest.raises(ValueError, match="there is no type"):
         memory.graph_recall("Ann", relation_types=["NEW_TYPE"])
     assert len(memory._space.replica.graphs.mentions.relation_types) == before
+
+
+def test_the_command_line_shows_it(tmp_path):
+    pytest.importorskip("typer", reason="the command line is an extra")
+    with SpectorMemory.open(tmp_path) as memory:
+        tell(memory, ("Ann", "MANAGES", "Launch"), id="m")
+    lines = spector("graph", "ann", "--to", "launch", "--path", tmp_path).out.splitlines()
+    assert lines == [
+        "Ann -MANAGES-> Launch",
+        "Ann -MANAGES-> Launch",
+        "Ann\tOTHER\t0\t1",
+        "Launch\tOTHER\t1\t1",
+        "m\tAnn MANAGES Launch",
+    ]
+    found = spector("graph", "ann", "--path", tmp_path, "--json").json
+    assert found["start"] == ["Ann"]
+    assert found["memories"] == [{"id": "m", "text": "Ann MANAGES Launch"}]
+    done = spector("graph", "Anne", "--path", tmp_path, fails=True)
+    assert (done.code, done.err) == (
+        2,
+        "spector: start_entity: no entity is called 'Anne'; did you mean 'Ann'?\n",
+    )

@@ -680,6 +680,37 @@ def explain(
 
 
 @app.command()
+def graph(
+    name: Annotated[str, typer.Argument(parser=_name, metavar="NAME", help="Of an entity.")],
+    to: Annotated[
+        str | None, typer.Option("--to", parser=_name, metavar="NAME", help="Show ways to it.")
+    ] = None,
+    hops: Annotated[int, typer.Option("--hops", min=0, max=6, help="How far to look.")] = 2,
+    path: SpacePath = _DEFAULT_PATH,
+    json: Json = False,
+) -> None:
+    """Show what is known around a person, a project or a thing.
+
+    \b
+    spector graph "Ann Lee" --to "Project Alpha"
+    """
+    with _open(path) as memory:
+        found = memory.graph_recall(name, target_entity=to, max_hops=hops)
+    if json:
+        memories = [{"id": one.id, "text": one.text} for one in found.memories]
+        print_json({**found.as_dict(), "memories": memories})
+        return
+    for line in [
+        *found.paths,
+        *(f"{fact.source} -{fact.type}-> {fact.target}" for fact in found.facts),
+    ]:
+        print(plain(line))
+    rows = [(one.name, one.type, str(one.hops), str(one.memories)) for one in found.entities]
+    print_table(("entity", "type", "hops", "memories"), rows, right="hops memories")
+    print_table(("id", "text"), [(one.id, one.text) for one in found.memories])
+
+
+@app.command()
 def forget(
     ids: Annotated[list[str], typer.Argument(parser=_name, metavar="ID...", help="The memories.")],
     erase: Annotated[
