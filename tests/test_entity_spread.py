@@ -107,6 +107,13 @@ def test_it_activates_what_a_plain_walk_activates(
         list(starts), list(starts.values()), steps, share, most, edges
     )
     expected = plain(directory, edges, starts, steps, share, most)
+    for least, limit in ((0.2, 100), (0.0, 2), (0.3, 1)):
+        some = directory.spread(
+            list(starts), list(starts.values()), steps, share, most, edges, least, limit
+        )
+        order = sorted(zip(-activations, memories, strict=True))
+        kept = [memory for minus, memory in order if -minus >= least]
+        assert some[0].tolist() == sorted(kept[:limit])
     assert memories.tolist() == sorted(expected)
     for memory, activation, path in zip(memories.tolist(), activations, paths, strict=True):
         best, ways = expected[memory]

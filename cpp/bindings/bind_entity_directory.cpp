@@ -373,18 +373,19 @@ void register_entity_directory(py::module_& module) {
       .def(
           "spread",
           [](const Directory& directory, const Ids& starts, const Array<double>& strengths,
-             std::uint32_t steps, double share, std::uint32_t most_links,
-             const Shared<HyperGraph>* hyper) {
+             std::uint32_t steps, double share, std::uint32_t most_links, double least,
+             std::size_t most, const Shared<HyperGraph>* hyper) {
             const auto start_span = span_of(starts);
             const auto strength_span = span_of(strengths);
-            const SpreadLimits limits{steps, share, most_links};
+            const SpreadLimits limits{steps, share, most_links, least, most};
             const auto found = read_both(directory, hyper, [&](const View& view, auto* edges) {
               return spread_entities(view, edges, start_span, strength_span, limits);
             });
             return to_arrays(std::span(found));
           },
           py::arg("starts").noconvert(), py::arg("strengths").noconvert(), py::arg("steps"),
-          py::arg("share"), py::arg("most_links"), py::arg("hyper").none(true))
+          py::arg("share"), py::arg("most_links"), py::arg("least"), py::arg("most"),
+          py::arg("hyper").none(true))
       .def("memory_usage",
            [](const Directory& directory) {
              const auto memory = read(directory, [](const View& view) { return view.memory(); });

@@ -20,11 +20,13 @@ struct Met {
 // Entities in the order in which they were met, each once.
 class Around {
  public:
-  explicit Around(const EntityDirectory::View& directory, const HyperGraph::View* hyper)
-      : directory_(directory), hyper_(hyper) {}
+  // Nobody is met with a strength below `least`.
+  Around(const EntityDirectory::View& directory, const HyperGraph::View* hyper, double least)
+      : directory_(directory), hyper_(hyper), least_(least) {}
 
   // Of one step an entity keeps its greatest strength, of several the first step's.
   void meet(std::uint32_t entity, std::uint32_t from, double strength) {
+    if (strength < least_) return;
     const auto [place, is_new] =
         places_.try_emplace(entity, static_cast<std::uint32_t>(met_.size()));
     if (is_new) {
@@ -82,6 +84,7 @@ class Around {
 
   const EntityDirectory::View& directory_;
   const HyperGraph::View* hyper_;
+  double least_;
   std::vector<Met> met_;
   std::unordered_map<std::uint32_t, std::uint32_t> places_;
   std::size_t step_begin_ = 0;
@@ -94,7 +97,7 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
                                              std::span<const std::uint32_t> starts,
                                              std::span<const double> strengths,
                                              const SpreadLimits& limits) {
-  Around around(directory, hyper);
+  Around around(directory, hyper, limits.least);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     around.meet(directory.resolve(starts[i]), kNone, strengths[i]);
   }
@@ -112,9 +115,11 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
     const EntityDirectory::Node& node = directory.node(met[place].entity);
     if (node.adj_count == 0 || node.adj_count > limits.most_links) continue;
     const double strength = met[place].strength / std::sqrt(static_cast<double>(node.adj_count));
+    if (strength < limits.least) continue;
     directory.for_each_piece(node, [&](std::span<const EntityDirectory::Link> links) {
       for (const EntityDirectory::Link& link : links) {
         const double weight = std::min(1.0, static_cast<double>(link.strength()));
+        if (strength * weight < limits.least) continue;
         all.push_back({link.memory, place, strength * weight});
       }
     });
@@ -123,9 +128,23 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
     return std::tuple(a.memory, -a.activation, a.place) <
            std::tuple(b.memory, -b.activation, b.place);
   });
+  all.erase(
+      std::unique(all.begin(), all.end(),
+                  [](const Activated& a, const Activated& b) { return a.memory == b.memory; }),
+      all.end());
+  if (all.size() > limits.most) {
+    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(limits.most), all.end(),
+                     [](const Activated& a, const Activated& b) {
+                       return std::tuple(-a.activation, a.memory) <
+                              std::tuple(-b.activation, b.memory);
+                     });
+    all.resize(limits.most);
+    std::sort(all.begin(), all.end(),
+              [](const Activated& a, const Activated& b) { return a.memory < b.memory; });
+  }
   std::vector<ActivatedMemory> found;
+  found.reserve(all.size());
   for (const Activated& one : all) {
-    if (!found.empty() && found.back().memory == one.memory) continue;
     ActivatedMemory& added =
         found.emplace_back(ActivatedMemory{one.memory, {kNone, kNone, kNone}, one.activation});
     std::size_t n = 0;

@@ -21,12 +21,14 @@ namespace spector {
 
 struct SpreadLimits {
   static constexpr std::uint32_t kMostSteps = 2;
-  static constexpr std::size_t kMostEntities = 64;  // of a step that go on
-  static constexpr std::size_t kMostAround = 64;    // relations from one, to one, and its events
+  static constexpr std::size_t kMostEntities = 8;  // of a step that go on
+  static constexpr std::size_t kMostAround = 16;   // relations from one, to one, and its events
 
   std::uint32_t steps;       // at most kMostSteps
   double share;              // of its strength that an entity passes on, in [0, 1]
   std::uint32_t most_links;  // an entity with more memories activates none
+  double least;              // no activation is below it
+  std::size_t most;          // memories; the strongest are kept, of equals the lower ones
 };
 
 struct ActivatedMemory {

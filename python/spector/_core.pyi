@@ -258,6 +258,8 @@ class EntityDirectory:
         steps: int,
         share: float,
         most_links: int,
+        least: float,
+        most: int,
         hyper: HyperGraph | None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]: ...
     def collect_memories(

@@ -457,6 +457,8 @@ class EntityDirectory(Exportable):
         share: float = 0.25,
         most_memories: int = 1000,
         hyper: HyperGraph | None = None,
+        least: float = 0.0,
+        limit: int = 1_000_000,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
         """Activations of memories by entities and by what is around these (EXP-1, step 5e).
 
@@ -478,6 +480,10 @@ class EntityDirectory(Exportable):
         most_memories : int
             An entity with more memories than that activates none of them.
         hyper : HyperGraph, optional
+        least : float
+            In [0, 1]: weaker activations are left out.
+        limit : int
+            How many memories at most; the strongest.
 
         Returns
         -------
@@ -505,6 +511,8 @@ class EntityDirectory(Exportable):
             arguments.whole("steps", steps, 0, 2),
             arguments.real("share", share, 0, 1),
             arguments.whole("most_memories", most_memories, 0, arguments.MAX_SLOT),
+            arguments.real("least", least, 0, 1),
+            arguments.whole("limit", limit, 0, arguments.MAX_SLOT),
             None if hyper is None else hyper._core,
         )
 

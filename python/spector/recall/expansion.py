@@ -40,7 +40,8 @@ _ASKED: Final = 0.5  # strength of what the query names, where the first seed's 
 _STEPS: Final = 2
 _SHARE: Final = 0.25
 _BELOW: Final = 0.8
-_LEAST: Final = 0.01
+_LEAST: Final = 0.02
+_MOST: Final = 100  # memories that one seed, or the query, leads to
 _MOST_MEMORIES: Final = 200  # of an entity that says anything
 
 
@@ -230,7 +231,9 @@ def entity(widening: Widening, reached: Reached) -> None:
     asked = {entity for entities in _asked(widening).values() for entity in entities}
     if asked:
         hyper = mentions.hyper
-        found = directory.spread(sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper)
+        found = directory.spread(
+            sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper, _LEAST, _MOST
+        )
         _raise_all(reached, directory, found, None)
     seeds = widening.seeds[:_ENTITY_SEEDS].tolist()
     base = dict(zip(widening.slots.tolist(), widening.shares.tolist(), strict=True))
@@ -240,7 +243,9 @@ def entity(widening: Widening, reached: Reached) -> None:
             continue
         # One of many says less.
         each = strength * min(1.0, _FEW_NAMES / len(own)) ** 0.25
-        slots, activations, paths = directory.spread(own, each, 0, 0, _MOST_MEMORIES)
+        slots, activations, paths = directory.spread(
+            own, each, 0, 0, _MOST_MEMORIES, None, _LEAST, _MOST
+        )
         # It does not pass the seed that leads to it.
         room = [_BELOW * strength - base.get(slot, 0.0) for slot in slots.tolist()]
         activations = np.minimum(activations, np.asarray(room) / reached.weight)

@@ -90,9 +90,14 @@ class Mentions:
             return
         names: list[str] = []
         types: list[int] = []
+        kinds: dict[str, int] = {}
         for entities, relations in said.values():
             names += [entity.name for entity in entities]
-            types += [self.entity_types.id(entity.type) for entity in entities]
+            for entity in entities:
+                kind = kinds.get(entity.type)
+                if kind is None:
+                    kind = kinds[entity.type] = self.entity_types.id(entity.type)
+                types.append(kind)
             for relation in relations:
                 names += (relation.source, relation.target)
                 types += (_OTHER, _OTHER)
@@ -114,8 +119,8 @@ class Mentions:
             members = list(dict.fromkeys(own))
             if len(members) >= _LEAST:
                 roles = self._role_of(own, entities, told)
-                kinds = {kind for _, _, kind in told}
-                kind = kinds.pop() if len(kinds) == 1 else self._related
+                stated = {kind for _, _, kind in told}
+                kind = stated.pop() if len(stated) == 1 else self._related
                 events.add(slot, members, [roles[member] for member in members], kind, rows[slot])
         for link in about:
             links.pop(link, None)
