@@ -264,6 +264,20 @@ def test_relations_weigh_as_often_as_they_are_stated(memory: SpectorMemory) -> N
     assert state(memory)["relations"] == {}
 
 
+def test_a_fact_about_merged_entities_is_there_as_long_as_one_memory_states_it(
+    memory: SpectorMemory,
+) -> None:
+    """ENT-9, RFL-7: stated under two spellings of a name."""
+    memory.remember("t", id="1", relations=[("Jonathan Miller", "KNOWS", "Bob")])
+    memory.remember("t", id="2", relations=[("Jonathan Muller", "KNOWS", "Bob")])
+    memory.reflect()
+    assert memory._space.replica.graphs.mentions.directory.relation_count == 1
+    memory.forget("1")
+    assert memory._space.replica.graphs.mentions.directory.relation_count == 1
+    memory.forget("2")
+    assert memory._space.replica.graphs.mentions.directory.relation_count == 0
+
+
 def test_two_entities_are_no_event_and_nine_are_two(memory: SpectorMemory) -> None:
     """HYP-2, HYP-3, HYP-9: pairs are relations only; more than 8 share their first entity."""
     memory.remember("t", id="a", entities=["a", "b"])

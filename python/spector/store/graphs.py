@@ -162,6 +162,8 @@ class Graphs:
                 source, target = (entities.resolve(one) for one in left.entities[:2])
                 if source != target:
                     entities.add_relation(source, target, left.type)
+        if merged:
+            self.mentions.follow_merges()
         faded = entities.decay_adjacency_weights()
         reclaimed = entities.compact_adjacency()
         self.reflected = {

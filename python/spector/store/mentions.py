@@ -134,6 +134,18 @@ class Mentions:
             self.directory.add_relations(*_columns(facts))
         events.store(self.hyper)
 
+    def follow_merges(self) -> None:
+        """Count what memories state by the survivors of merged entities (ENT-9)."""
+        resolve = self.directory.resolve
+        facts: dict[int, tuple[Fact, ...]] = {}
+        stated: dict[Fact, int] = {}
+        for slot, told in self._facts.items():
+            now = dict.fromkeys((resolve(a), resolve(b), kind) for a, b, kind in told)
+            facts[slot] = tuple(fact for fact in now if fact[0] != fact[1])
+            for fact in facts[slot]:
+                stated[fact] = stated.get(fact, 0) + 1
+        self._facts, self._stated = facts, stated
+
     @property
     def _related(self) -> int:
         return self.relation_types.id("RELATED_TO")
