@@ -37,11 +37,11 @@ from spector.recall.whynot import WhyNot, why_not
 from spector.records.cognition import DEFAULT_DECAY, decay_bucket, strength_increment
 from spector.reflection import Reflection, ReflectionReport
 from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
-from spector.store.bandit import Choice, ProfileAdaptor
+from spector.store.bandit import Choice, Estimate, ProfileAdaptor, evaluate
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
 from spector.store.journal import Transaction, set_aside_notice, translated
-from spector.store.learning import Credit, RecallRecord, outcome_payload, tag_hash
+from spector.store.learning import Credit, RecallRecord, logged, outcome_payload, tag_hash
 from spector.store.model import (
     EXTRACT,
     MEMORY_COLUMNS,
@@ -1052,6 +1052,18 @@ class SpectorMemory:
         """
         self._space.journal.check_usable()
         self._recorder.flush()
+
+    def bandit_report(self) -> list[Estimate]:
+        """What each profile that was used, taken always, would have earned, the best first.
+
+        From all outcomes that `reinforce` reported, each with the probability with which its
+        profile had been chosen; see `Estimate`.
+        """
+        with self._space.journal.reader() as reader:
+            log = [one for event in reader.reinforcements() if (one := logged(event)) is not None]
+        names = sorted({one.profile for one in log})
+        found = [evaluate(log, lambda _, name=name: name, name) for name in names]  # type: ignore[misc]
+        return sorted(found, key=lambda one: -one.doubly_robust)
 
     @property
     def bandit(self) -> ProfileAdaptor:

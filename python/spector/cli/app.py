@@ -57,6 +57,8 @@ class _Commands(TyperGroup):
 
 def run() -> int:
     """Run the command line and return its exit code."""
+    import spector.cli.learning  # noqa: F401  (its commands)
+
     warnings.showwarning = _show_warning
     code = 0
     try:

@@ -406,9 +406,16 @@ class Reader:
 
     def reflections(self) -> list[Event]:
         """The events of reflections, in their order."""
+        return self._of_type(EventType.REFLECT)
+
+    def reinforcements(self) -> list[Event]:
+        """The outcomes that were reported, in their order."""
+        return self._of_type(EventType.REINFORCE)
+
+    def _of_type(self, kind: EventType) -> list[Event]:
         cursor = self._connection.execute(
             "SELECT seq, type, at, slot, payload, crc FROM events WHERE type = ? ORDER BY seq",
-            (EventType.REFLECT.value,),
+            (kind.value,),
         )
         return [Event(*row) for row in cursor]
 
