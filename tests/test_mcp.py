@@ -753,6 +753,21 @@ def test_four_clients_over_http_on_one_space(tmp_path):
     assert set(kept) == in_space(tmp_path)
 
 
+def test_clients_of_earlier_protocols_work_too(tmp_path):
+    """Most clients still begin with `initialize`."""
+
+    async def run(client):
+        async with client:
+            assert client.protocol_version < "2026"
+            assert (await client.list_tools()).tools
+            await answer(client, "memory_remember", text="word")
+            return len((await answer(client, "memory_recall", query="word"))["hits"])
+
+    assert anyio.run(run, Client(stdio_client(parameters(tmp_path)), mode="legacy")) == 1
+    with http_server(tmp_path) as url:
+        assert anyio.run(run, Client(url, mode="legacy")) == 2
+
+
 def test_http_refuses_other_hosts(tmp_path):
     """A page in a browser must not reach the server by a name that it made point here."""
     with http_server(tmp_path) as url:
