@@ -1,0 +1,1 @@
+"""What learning is worth: see `python -m bench.learning --help`."""
