@@ -253,17 +253,20 @@ def test_a_killed_batch_is_whole_or_absent(tmp_path: Path) -> None:  # R1
             items = ({"text": f"text {n}", "id": str(n)} for n in range(10**6))
             memory.remember_many(items, batch_size=50, progress=lambda n: print(n, flush=True))
     """
-    child = start(code, tmp_path)
-    assert child.stdout is not None
-    for _ in range(5):
-        child.stdout.readline()
-    child.kill()
-    rest, _ = child.communicate(timeout=TIMEOUT)
-    printed = 250 if "\n" not in rest else int(rest.split("\n")[-2])
-    with SpectorMemory.open(tmp_path) as memory:
-        assert len(memory) % 50 == 0
-        assert len(memory) >= printed >= 250
-        assert len(memory.recall("text", k=10**6)) == len(memory)
+    for number in range(4):
+        path = tmp_path / str(number)
+        child = start(code, path)
+        assert child.stdout is not None
+        for _ in range(5):
+            child.stdout.readline()
+        time.sleep(0.007 * number)
+        child.kill()
+        rest, _ = child.communicate(timeout=TIMEOUT)
+        printed = 250 if "\n" not in rest else int(rest.split("\n")[-2])
+        with SpectorMemory.open(path) as memory:
+            assert len(memory) % 50 == 0
+            assert len(memory) >= printed >= 250
+            assert len(memory.recall("text", k=10**6)) == len(memory)
 
 
 def test_exit_without_close(tmp_path: Path) -> None:  # R10

@@ -286,11 +286,22 @@ def two_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FILES = (
+    "authors.npy",
     "bm25.idx",
     "coactivation.dat",
+    "coactivation.tracker",
+    "entity-directory.graph",
+    "entity-types.reg",
     "hebbian.graph",
+    "hyper-entity.graph",
+    "learning.json",
     "manifest.json",
+    "mentions.json",
+    "names.json",
     "records.seg",
+    "relation-types.reg",
+    "roles.reg",
+    "sequences.dat",
     "sessions.json",
     "tag-ends.npy",
     "tagged.npy",
@@ -302,7 +313,7 @@ FILES = (
 def test_the_files_of_a_snapshot(two_snapshots: Path) -> None:
     for event in (20, 40):
         found = {path.name for path in (two_snapshots / f"snapshot-{event}").iterdir()}
-        assert found >= set(FILES)
+        assert found == set(FILES)
 
 
 def _flip(path: Path) -> None:
@@ -319,8 +330,10 @@ def _empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [_flip, _cut, _empty, Path.unlink])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [(name, (_flip, _cut, _empty, Path.unlink)[place % 4]) for place, name in enumerate(FILES)],
+)
 def test_a_damaged_snapshot_is_set_aside(
     two_snapshots: Path, tmp_path: Path, name: str, damage: Callable[[Path], object]
 ) -> None:  # PER-4, PER-5, AM-19
@@ -399,10 +412,9 @@ def test_files_of_two_snapshots_mixed(two_snapshots: Path, tmp_path: Path) -> No
         live = expected(space)
         one, two = (space / f"snapshot-{event}" / name for event in (20, 40))
         shutil.copy(one, two)
-        if (
-            name == "manifest.json"
-            or one.read_bytes() != (two_snapshots / "snapshot-40" / name).read_bytes()
-        ):
+        # A header is 64 bytes and ends with their checksum: files that differ in their dates alone
+        # have equal ones, and may well be taken for one another.
+        if one.read_bytes()[64:] != (two_snapshots / "snapshot-40" / name).read_bytes()[64:]:
             with pytest.warns(SpectorWarning, match="set aside"):
                 assert opened(space) == (live, 20)
 

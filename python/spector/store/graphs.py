@@ -218,11 +218,8 @@ class Graphs:
         self.mentions.remove(slots)
         self._set_authors(slots, [None] * len(slots))
 
-    def put(self, rows: Mapping[int, MemoryRow], names: bool = True) -> None:
-        """Let memories have what their rows say, instead of what they had.
-
-        Without `names`, `put_names` comes later.
-        """
+    def put(self, rows: Mapping[int, MemoryRow]) -> None:
+        """Let memories have what their rows say, instead of what they had."""
         fresh: list[int] = []
         tags: list[tuple[str, ...]] = []
         for slot, row in rows.items():
@@ -237,11 +234,6 @@ class Graphs:
         if fresh:
             self.coactivation.observe_many(tags)
             self.capture.add_many(fresh, tags)
-        if names:
-            self.put_names(rows)
-
-    def put_names(self, rows: Mapping[int, MemoryRow]) -> None:
-        """The part of `put` about whom and what memories name, which no snapshot holds."""
         self.mentions.remove(list(rows))
         self.mentions.put(rows, self._set_about(rows))
         self._set_authors(list(rows), [row[7] for row in rows.values()])
@@ -328,7 +320,7 @@ class Graphs:
         return self._size
 
     def save_parts(self, folder: Path) -> None:
-        """Write all but what `put_names` makes."""
+        """Write all of it into a folder."""
         self.hebbian.save(folder / "hebbian.graph")
         self.temporal.save(folder / "temporal.chain")
         self.coactivation.save(folder / "coactivation.dat")
@@ -340,6 +332,14 @@ class Graphs:
         save_array(folder / "tags.npy", np.asarray([n for each in uses for n in each], "<u4"))
         save_array(folder / "tag-ends.npy", np.cumsum([len(each) for each in uses], dtype="<u8"))
         save_json(folder / "sessions.json", {**self.sessions(), "tags": tags})
+        self.mentions.save_parts(folder)
+        names = {
+            "about": self.names.added,
+            "named": sorted(self._named),
+            "authors": self.authors.added,
+        }
+        save_json(folder / "names.json", names)
+        save_array(folder / "authors.npy", self._author_of.astype("<u4"))
 
     def sessions(self) -> dict[str, Any]:
         """What is remembered of sessions to go on with them, as plain values."""
@@ -368,6 +368,14 @@ class Graphs:
         ends = load_array(folder / "tag-ends.npy").tolist()
         uses = [names[first:end] for first, end in zip([0, *ends], ends, strict=False)]
         self.capture.add_folded(load_array(folder / "tagged.npy").astype(np.uint32), uses)
+        self.mentions.load_parts(folder)
+        self.entities = self.mentions.directory
+        names = load_json(folder / "names.json")
+        self.names.add_all(names["about"])
+        self._named = set(names["named"])
+        self.authors.add_all(names["authors"])
+        self._author_numbers = {fold(name): number for name, number in names["authors"]}
+        self._author_of = load_array(folder / "authors.npy").astype(np.uint32)
 
     def bytes(self) -> dict[str, int]:
         """Memory of each layer (BUD-7)."""

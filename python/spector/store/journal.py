@@ -25,7 +25,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -380,14 +380,6 @@ class Reader:
             if Total(count, add_crc(0, crc_sum)) != totals[name]:
                 yield f"the rows of {name} do not add up to the stored totals"
 
-    def named_slots(self) -> list[int]:
-        """The memories that name somebody or something: author, subject or mention."""
-        cursor = self._connection.execute(
-            "SELECT slot FROM memories WHERE author IS NOT NULL OR about != '[]' OR entities != ''"
-            " ORDER BY slot"
-        )
-        return [row[0] for row in cursor]
-
     def feeble(self, importance: float, without: int) -> list[int]:
         """Episodic memories of less importance and with none of these flags."""
         cursor = self._connection.execute(
@@ -404,10 +396,6 @@ class Reader:
         )
         return [row[0] for row in cursor]
 
-    def reflections(self) -> list[Event]:
-        """The events of reflections, in their order."""
-        return self._of_type(EventType.REFLECT)
-
     def reinforcements(self) -> list[Event]:
         """The outcomes that were reported, in their order."""
         return self._of_type(EventType.REINFORCE)
@@ -418,16 +406,6 @@ class Reader:
             (kind.value,),
         )
         return [Event(*row) for row in cursor]
-
-    def last_put(self, slots: Collection[int]) -> dict[int, int]:
-        """For each of these memories the event that said last what it is."""
-        kinds = (EventType.REMEMBER, EventType.ENCODE, EventType.STATE, EventType.ENTITY)
-        cursor = self._connection.execute(
-            f"SELECT slot, max(seq) FROM events WHERE type IN ({_marks(kinds)}) GROUP BY slot",
-            [kind.value for kind in kinds],
-        )
-        wanted = set(slots)
-        return {slot: seq for slot, seq in cursor if slot in wanted}
 
     def every_vector(self) -> Iterator[VectorRow]:
         """All vectors in order, not verified."""

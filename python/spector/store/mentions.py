@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from spector.graph import EntityDirectory, HyperGraph, TypeRegistry
 
 from .model import Entity, MemoryRow, Relation, entities_of
 from .names import NameIndex
+from .snapshots import load_json, save_json
 
 _OTHER: Final = 21  # the type of what only a relation names (TYP-1)
 _LEAST: Final = 3  # entities of an event (HYP-2)
@@ -182,6 +184,37 @@ class Mentions:
             if number not in self._named:
                 self._named.add(number)
                 self.names.add(name, number)
+
+    def save_parts(self, folder: Path) -> None:
+        """Write all of it into a folder (a snapshot)."""
+        self.entity_types.save(folder / "entity-types.reg")
+        self.relation_types.save(folder / "relation-types.reg")
+        self.roles.save(folder / "roles.reg")
+        self.directory.save(folder / "entity-directory.graph")
+        self.hyper.save(folder / "hyper-entity.graph")
+        rest = {
+            "names": self.names.added,
+            "named": sorted(self._named),
+            "facts": sorted(self._facts.items()),
+        }
+        save_json(folder / "mentions.json", rest)
+
+    def load_parts(self, folder: Path) -> None:
+        """Of a new object: take what `save_parts` wrote."""
+        self.entity_types = TypeRegistry.load(folder / "entity-types.reg", "entities")
+        self.relation_types = TypeRegistry.load(folder / "relation-types.reg", "relations")
+        self.roles = TypeRegistry.load(folder / "roles.reg", "roles")
+        self.directory = EntityDirectory.load(
+            folder / "entity-directory.graph", self.entity_types, self.relation_types
+        )
+        self.hyper = HyperGraph.load(folder / "hyper-entity.graph")
+        stored = load_json(folder / "mentions.json")
+        self.names.add_all(stored["names"])
+        self._named = set(stored["named"])
+        for slot, told in stored["facts"]:
+            facts = self._facts[slot] = tuple((source, to, kind) for source, to, kind in told)
+            for fact in facts:
+                self._stated[fact] = self._stated.get(fact, 0) + 1
 
     def bytes(self) -> dict[str, int]:
         """Memory of the stores (BUD-4, BUD-5)."""

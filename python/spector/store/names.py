@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from spector import _core
 
+_ADDED_BYTES: Final = 140  # of a name and its number as Python keeps them
 # What tells two of a name apart is not written where it is clear: "Inception (film)".
 _QUALIFIER: Final = re.compile(r"\s*\([^()]*\)\s*$")
 
@@ -26,9 +27,21 @@ class NameIndex:
 
     def __init__(self) -> None:
         self._matcher = _core.NameMatcher()
+        self._added: list[tuple[str, int]] = []
+
+    @property
+    def added(self) -> list[tuple[str, int]]:
+        """What was added, in this order."""
+        return self._added.copy()
+
+    def add_all(self, added: Iterable[Sequence[Any]]) -> None:
+        """Add what `added` gave."""
+        for name, number in added:
+            self.add(name, number)
 
     def add(self, name: str, number: int) -> None:
         """Let `number` be found by `name`."""
+        self._added.append((name, number))
         self._matcher.add(name, number)
         short = _QUALIFIER.sub("", name)
         if short != name:
@@ -47,4 +60,4 @@ class NameIndex:
 
     def memory_usage(self) -> int:
         """Bytes."""
-        return self._matcher.memory_bytes()
+        return self._matcher.memory_bytes() + _ADDED_BYTES * len(self._added)

@@ -5,7 +5,6 @@ Everything here follows from rows of the journal; `Space` says when.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,7 @@ class Replica:
         for event in events:
             if event.type != EventType.REMEMBER:
                 self.learning.feed(event)
-            if self._filled and is_of_entities(event):
+            if is_of_entities(event):
                 self.graphs.reflect_entities(event)
 
     def apply(
@@ -135,7 +134,7 @@ class Replica:
         self._touch({slot: row for slot, row in touched.items() if slot not in self.suppressed})
         if not rows:
             return
-        self.graphs.put(rows, names=self._filled)
+        self.graphs.put(rows)
         for slot, row in rows.items():
             if row[18] & REMINDER:
                 self.reminders[slot] = row[8]
@@ -274,7 +273,6 @@ class Replica:
     def fill(self, reader: Reader, batch: int) -> None:
         """After `load_parts` and the events since: make what is not in a snapshot from the rows."""
         self._filled = True
-        self._fill_names(reader, batch)
         if not self.shape.sparse and not self.shape.tokens and self.nearby is None:
             return
         slots = [slot for slot, _ in reader.slots() if slot not in self.suppressed]
@@ -290,24 +288,6 @@ class Replica:
                 rows = reader.rows(chosen.tolist())
                 semantic = np.asarray([row[4] == "semantic" for row in rows.values()])
                 self.nearby.put(chosen, dense, semantic, self.records)
-
-    def _fill_names(self, reader: Reader, batch: int) -> None:
-        """Names as their memories told them, and between these the reflections on them."""
-        slots = reader.named_slots()
-        reflections = [event for event in reader.reflections() if is_of_entities(event)]
-        told = reader.last_put(slots) if reflections else {}
-        slots.sort(key=lambda slot: (told.get(slot, 0), slot))
-        start = 0
-        for event in (*reflections, None):
-            end = len(slots)
-            if event is not None:
-                end = bisect.bisect(slots, event.seq, key=lambda slot: told.get(slot, 0))
-            for first in range(start, end, batch):
-                part = sorted(slots[first : min(end, first + batch)])
-                self.graphs.put_names(reader.rows(part))
-            start = end
-            if event is not None:
-                self.graphs.reflect_entities(event)
 
     def compact(self) -> None:
         """Free what removed and replaced memories still hold; answers do not change."""
