@@ -133,12 +133,18 @@ def test_scenario_of_a_slow_app(memory: SpectorMemory) -> None:
     memory.remember("alerting rules", id="alerting", tags=["prometheus", "latency"])
     memory.remember("slow dashboards", id="dash", tags=["latency", "app"])
     memory.remember("its owner is Alice", id="owner", about="DatabaseService")
-    memory.remember("slow app blames DatabaseService", id="blame", tags=["app"])
+    memory.remember(
+        "slow app blames DatabaseService", id="blame", tags=["app"], entities=["DatabaseService"]
+    )
+    event = ["Alice", "Project Alpha", "DatabaseService"]
+    memory.remember("she took it over", id="event", entities=event)
     plain = memory.recall("why is the app slow?", graph_expansion=False)
     wide = memory.recall("why is the app slow?", trace=True)
     assert set(ids(plain)) == {"latency", "dash", "blame"}
     added = {hit.id: {edge.layer for edge in hit.trace} for hit in wide}
     assert {"temporal", "hebbian"} <= added["pool"] and "temporal" in added["retry"]
+    assert added["event"] == {"entity"}
+    assert len(memory._space.replica.graphs.mentions.hyper) == 1
     assert "mention" in added["owner"] and "cross_capture" in added["alerting"]
 
 
@@ -293,13 +299,15 @@ def test_what_a_memory_is_about(memory: SpectorMemory) -> None:
         ("same session", {"temporal", "hebbian"}),
         ("told again in a second session", {"hebbian"}),
         ("another session, shared tags", {"cross_capture"}),
-        ("another session, an entity", {"mention"}),
+        ("another session, about what it names", {"mention"}),
+        ("another session, an entity of both", {"entity"}),
         ("another session, nothing shared", set()),
     ],
 )
 def test_xcp_6_table(memory: SpectorMemory, situation: str, layers: set[str]) -> None:
     tags: list[str] = ["coffee"] if "tags" in situation else []
-    memory.remember("seed apple, by Jane Roe", id="seed", session="a", tags=tags)
+    own = ["Max Doe"] if "of both" in situation else []
+    memory.remember("seed apple, by Jane Roe", id="seed", session="a", tags=tags, entities=own)
     if situation == "same session":
         memory.remember("goal", id="goal", session="a")
     elif "second session" in situation:
@@ -308,7 +316,9 @@ def test_xcp_6_table(memory: SpectorMemory, situation: str, layers: set[str]) ->
     elif "tags" in situation:
         memory.remember("bridge", id="bridge", tags=["coffee", "beans"])
         memory.remember("goal", id="goal", session="c", tags=["beans"])
-    elif "entity" in situation:
+    elif "of both" in situation:
+        memory.remember("goal", id="goal", session="c", entities=["Max Doe"])
+    elif "about" in situation:
         memory.remember("goal", id="goal", session="c", about="Jane Roe")
     else:
         memory.remember("goal", id="goal", session="c")
