@@ -139,6 +139,8 @@ def test_a_text_that_names_entities(memory):
     ],
 )
 def test_bad_arguments(memory, arguments, message):
+    with pytest.raises(ValueError, match="no memory names any: give entities="):
+        memory.graph_recall("Ann")
     tell(memory, ("Ann", "KNOWS", "Bob"))
     with pytest.raises(ValueError, match=message):
         memory.graph_recall(**arguments)

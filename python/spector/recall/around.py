@@ -139,7 +139,10 @@ def _find(graphs: Graphs, argument: str, name: str) -> int:
     entity = directory.find_entity(name)
     if entity < 0:
         known = [directory.name(each) for each in range(min(len(directory), _MOST_NAMES))]
-        raise ValueError(f"{argument}: no entity is called {show(name)}{nearest(name, known)}")
+        guess = nearest(name, known)
+        if not known:
+            guess = "; no memory names any: give entities=, or open with entity_extraction_mode="
+        raise ValueError(f"{argument}: no entity is called {show(name)}{guess}")
     return directory.resolve(entity)
 
 
