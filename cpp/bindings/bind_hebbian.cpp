@@ -104,6 +104,28 @@ py::tuple edges(const Graph& graph) {
                         to_array(bridges), to_array(flags));
 }
 
+// `spread` from each seed by itself: where each one's ends, and all of them.
+py::tuple spread_each(const Graph& graph, const Slots& seeds, std::size_t depth, float min_strength,
+                      std::size_t limit) {
+  const auto from = span_of(seeds);
+  std::vector<std::uint64_t> ends;
+  std::vector<std::uint32_t> slots;
+  std::vector<float> strengths;
+  {
+    const GilRelease release;
+    graph.read([&](const View& view) {
+      for (const std::uint32_t seed : from) {
+        for (const Activation& one : view.spread({&seed, 1}, depth, min_strength, limit)) {
+          slots.push_back(one.slot);
+          strengths.push_back(one.strength);
+        }
+        ends.push_back(slots.size());
+      }
+    });
+  }
+  return py::make_tuple(to_array(ends), to_array(slots), to_array(strengths));
+}
+
 std::pair<Slots, Floats> spread(const Graph& graph, const Slots& seeds, std::size_t depth,
                                 float min_strength, std::optional<std::size_t> limit) {
   const auto from = span_of(seeds);
@@ -208,6 +230,8 @@ void register_hebbian(py::module_& module) {
       .def("edge", &edge, py::arg("a"), py::arg("b"))
       .def("edges", &edges)
       .def("spread", &spread, py::arg("seeds").noconvert(), py::arg("depth"),
+           py::arg("min_strength"), py::arg("limit"))
+      .def("spread_each", &spread_each, py::arg("seeds").noconvert(), py::arg("depth"),
            py::arg("min_strength"), py::arg("limit"))
       .def("decay", &decay, py::arg("factor"), py::arg("by_arousal"))
       .def(

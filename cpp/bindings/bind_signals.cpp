@@ -246,6 +246,41 @@ void register_signals(py::module_& module) {
       py::arg("slots").noconvert(), py::arg("scores").noconvert(), py::arg("weights"),
       py::arg("rrf_k"));
 
+  module.def(
+      "add_layers",
+      [](const std::vector<Array<std::uint32_t>>& slots,
+         const std::vector<Array<double>>& activations, const std::vector<std::uint32_t>& numbers,
+         const std::vector<double>& scales) {
+        const std::size_t n = slots.size();
+        if (activations.size() != n || numbers.size() != n || scales.size() != n) {
+          throw std::invalid_argument("all arguments must have one element for each part");
+        }
+        std::vector<Layer> layers;
+        for (std::size_t i = 0; i < n; ++i) {
+          layers.push_back({span_of(slots[i]), span_of(activations[i]), numbers[i], scales[i]});
+          if (layers.back().slots.size() != layers.back().activations.size()) {
+            throw std::invalid_argument("slots and activations of a part must be equally many");
+          }
+        }
+        const Gains found = add_layers(layers);
+        return std::pair(to_array(found.slots), to_array(found.gains));
+      },
+      py::arg("slots").noconvert(), py::arg("activations").noconvert(), py::arg("numbers"),
+      py::arg("scales"));
+  module.def(
+      "accumulate",
+      [](const Array<std::int64_t>& slots, const Array<float>& scores,
+         const Array<std::int64_t>& extra, const Array<double>& gains) {
+        if (slots.size() != scores.size() || extra.size() != gains.size()) {
+          throw std::invalid_argument("slots and scores, extra and gains must be equally many");
+        }
+        const Fused found =
+            accumulate(span_of(slots), span_of(scores), span_of(extra), span_of(gains));
+        return std::pair(to_array(found.slots), to_array(found.scores));
+      },
+      py::arg("slots").noconvert(), py::arg("scores").noconvert(), py::arg("extra").noconvert(),
+      py::arg("gains").noconvert());
+
   register_sparse(module);
   register_tokens(module);
 }

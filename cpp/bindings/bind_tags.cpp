@@ -263,7 +263,7 @@ class PyCrossCapture {
   [[nodiscard]] auto expand(const py::sequence& query_tags, float best_score,
                             const PyTagCoActivation& coactivation, float attenuation,
                             std::size_t max_tag_neighbors, std::size_t max_memories_per_tag,
-                            const std::optional<Slots>& allow) const {
+                            const std::optional<Slots>& allow, bool with_pairs) const {
     const Tags given(query_tags);
     std::optional<std::span<const std::uint32_t>> allowed;
     if (allow) allowed = span_of(*allow);
@@ -282,7 +282,7 @@ class PyCrossCapture {
           return view.expand(given.views(), best_score, tags,
                              {attenuation, max_tag_neighbors, max_memories_per_tag}, allowed);
         });
-        for (std::size_t i = 0; i < found.slots.size(); ++i) {
+        for (std::size_t i = 0; with_pairs && i < found.slots.size(); ++i) {
           pairs.emplace_back(tags.name(found.from[i]), tags.name(found.to[i]));
         }
       });
@@ -363,7 +363,7 @@ void register_tags(py::module_& module) {
       .def("match", &PyCrossCapture::match, py::arg("tags"), py::arg("all"))
       .def("expand", &PyCrossCapture::expand, py::arg("query_tags"), py::arg("best_score"),
            py::arg("coactivation"), py::arg("attenuation"), py::arg("max_tag_neighbors"),
-           py::arg("max_memories_per_tag"), py::arg("allow").noconvert())
+           py::arg("max_memories_per_tag"), py::arg("allow").noconvert(), py::arg("with_pairs"))
       .def("stats", &PyCrossCapture::stats)
       .def("memory_usage", &PyCrossCapture::memory_usage);
 }

@@ -78,4 +78,71 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
   return fused;
 }
 
+Gains add_layers(std::span<const Layer> layers) {
+  struct Part {
+    std::uint32_t slot;
+    std::uint32_t layer;
+    double activation;
+    double scale;
+  };
+  std::vector<Part> parts;
+  for (const Layer& layer : layers) {
+    for (std::size_t i = 0; i < layer.slots.size(); ++i) {
+      if (layer.activations[i] > 0) {
+        parts.push_back({layer.slots[i], layer.number, layer.activations[i], layer.scale});
+      }
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    if (a.slot != b.slot) return a.slot < b.slot;
+    if (a.layer != b.layer) return a.layer < b.layer;
+    return a.activation > b.activation;
+  });
+  Gains found;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool same_slot = i > 0 && parts[i].slot == parts[i - 1].slot;
+    if (same_slot && parts[i].layer == parts[i - 1].layer) continue;
+    if (!same_slot) {
+      found.slots.push_back(parts[i].slot);
+      found.gains.push_back(0);
+    }
+    found.gains.back() += parts[i].scale * parts[i].activation;
+  }
+  return found;
+}
+
+Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> scores,
+                 std::span<const std::int64_t> extra, std::span<const double> gains) {
+  struct Entry {
+    std::int64_t slot;
+    double score;
+  };
+  std::vector<Entry> entries;
+  entries.reserve(slots.size() + extra.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) entries.push_back({slots[i], scores[i]});
+  for (std::size_t i = 0; i < extra.size(); ++i) entries.push_back({extra[i], gains[i]});
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.slot < b.slot; });
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (n > 0 && entries[n - 1].slot == entries[i].slot) {
+      entries[n - 1].score += entries[i].score;
+    } else {
+      entries[n++] = entries[i];
+    }
+  }
+  entries.resize(n);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+  });
+  Fused found;
+  found.slots.reserve(n);
+  found.scores.reserve(n);
+  for (const Entry& entry : entries) {
+    found.slots.push_back(entry.slot);
+    found.scores.push_back(static_cast<float>(entry.score));
+  }
+  return found;
+}
+
 }  // namespace spector

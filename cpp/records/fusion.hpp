@@ -26,4 +26,26 @@ struct Fused {
 // list. Ties: in more lists, then the better best rank, then the lower slot.
 [[nodiscard]] Fused fuse(std::span<const RankedList> lists, unsigned rrf_k);
 
+// What one layer of the graph led to, any number of times to a slot: the strongest counts (AM-5).
+struct Layer {
+  std::span<const std::uint32_t> slots;
+  std::span<const double> activations;  // of the same size
+  std::uint32_t number = 0;             // several of a number are one layer
+  double scale = 1;
+};
+
+struct Gains {
+  std::vector<std::int64_t> slots;  // ascending
+  std::vector<double> gains;
+};
+
+// For each slot the sum over layers of scale times the strongest activation above 0, in the order
+// of their numbers.
+[[nodiscard]] Gains add_layers(std::span<const Layer> layers);
+
+// Scores by slot with gains added to them, best first, then by slot; either may have slots that the
+// other has not, and has each once.
+[[nodiscard]] Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> scores,
+                               std::span<const std::int64_t> extra, std::span<const double> gains);
+
 }  // namespace spector

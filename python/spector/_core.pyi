@@ -57,6 +57,9 @@ class HebbianGraph:
     def spread(
         self, seeds: NDArray[np.uint32], depth: int, min_strength: float, limit: int | None
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
+    def spread_each(
+        self, seeds: NDArray[np.uint32], depth: int, min_strength: float, limit: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.float32]]: ...
     def decay(self, factor: float, by_arousal: bool) -> tuple[int, int, int, int]: ...
     def remove(self, slots: NDArray[np.uint32]) -> int: ...
     def recompute_bridges(self) -> int: ...
@@ -416,6 +419,7 @@ class CrossCapture:
         max_tag_neighbors: int,
         max_memories_per_tag: int,
         allow: NDArray[np.uint32] | None,
+        with_pairs: bool,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32], list[tuple[str, str]]]: ...
     def stats(self) -> dict[str, int]: ...
     def memory_usage(self) -> dict[str, int]: ...
@@ -519,6 +523,18 @@ def fuse(
     scores: list[NDArray[np.float32]],
     weights: list[float],
     rrf_k: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def add_layers(
+    slots: list[NDArray[np.uint32]],
+    activations: list[NDArray[np.float64]],
+    numbers: list[int],
+    scales: list[float],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+def accumulate(
+    slots: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    extra: NDArray[np.int64],
+    gains: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 
 class SparseIndex:

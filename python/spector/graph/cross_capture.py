@@ -130,6 +130,7 @@ class CrossCapture(Exportable):
         max_tag_neighbors: int = 5,
         max_memories_per_tag: int = 10,
         allow: ArrayLike | None = None,
+        with_pairs: bool = True,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32], list[tuple[str, str]]]:
         """The memories that tags lead to which occur with the query's (XCP-4, XCP-5).
 
@@ -151,6 +152,8 @@ class CrossCapture(Exportable):
             Tags u for each t, and memories for each u; at least 0.
         allow : array_like of int, optional
             The only slots that may be reached.
+        with_pairs : bool
+            False leaves `pairs` empty.
 
         Returns
         -------
@@ -172,6 +175,7 @@ class CrossCapture(Exportable):
             arguments.whole("max_tag_neighbors", max_tag_neighbors, 0, _ALL),
             arguments.whole("max_memories_per_tag", max_memories_per_tag, 0, _ALL),
             None if allow is None else arguments.slots("allow", allow),
+            bool(with_pairs),
         )
 
     def stats(self) -> dict[str, int]:

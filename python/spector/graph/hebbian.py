@@ -343,6 +343,30 @@ class HebbianGraph(Exportable):
             limit,
         )
 
+    def spread_each(
+        self,
+        seeds: ArrayLike,
+        depth: int = 2,
+        min_strength: float = 0.01,
+        limit: int = 50,
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.float32]]:
+        """`spread` from each seed by itself.
+
+        Returns
+        -------
+        ends : ndarray of uint64, shape (len(seeds),)
+            Where the slots of each seed end.
+        slots : ndarray of uint32, shape (n,)
+        strengths : ndarray of float32, shape (n,)
+            Of each seed by strength descending, then ascending by slot; at most `limit`.
+        """
+        return self._core.spread_each(
+            _slots("seeds", seeds),
+            whole("depth", depth, 1, MAX_DEPTH),
+            real("min_strength", min_strength, LEAST_DELTA, 1),
+            whole("limit", limit, 1, MAX_SLOT),
+        )
+
     def decay(self, factor: float = 0.9, by_arousal: bool = False) -> DecayReport:
         """Begin a new cycle: every weight fades, and what falls below 0.1 is removed (HEB-8).
 

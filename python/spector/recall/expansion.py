@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spector import _core
 from spector.graph import EntityDirectory
 from spector.store.graphs import Graphs
 from spector.store.journal import Reader
@@ -34,6 +35,7 @@ _HOPS: Final = 3
 _SEEDS: Final = 10
 _MENTIONERS: Final = 3  # seeds whose texts are read for names
 _SECOND_STEP: Final = 0.4
+_ASSOCIATED: Final = 50  # of each seed
 _FEW_NAMES: Final = 3
 _ENTITY_SEEDS: Final = 5
 _ASKED: Final = 0.5  # strength of what the query names, where the first seed's entities have 1
@@ -87,14 +89,16 @@ class Widening:
 
 
 class Reached:
-    """The strongest activation of each memory."""
+    """What a layer leads to; of a memory the strongest activation counts."""
 
     def __init__(self, layer: str, weight: float, best: float, paths: list[Path] | None) -> None:
-        self.values: dict[int, float] = {}
         self.weight = weight
+        self.slots: list[npt.NDArray[np.uint32]] = []
+        self.activations: list[npt.NDArray[np.float64]] = []
+        self.scale = weight * best
         self._layer = layer
-        self._scale = weight * best
         self._paths = paths
+        self._single: dict[int, float] = {}
 
     @property
     def traced(self) -> bool:
@@ -105,18 +109,25 @@ class Reached:
         self, slot: int, activation: float, seed: int | None = None, via: str = ""
     ) -> None:
         """Note a path."""
-        if activation > self.values.get(slot, 0.0):
-            self.values[slot] = activation
+        if activation > self._single.get(slot, 0.0):
+            self._single[slot] = activation
         if self._paths is not None:
-            gain = activation * self._scale
+            gain = activation * self.scale
             self._paths.append(Path(self._layer, slot, seed, via, activation, gain))
 
-    def raise_many(self, slots: Sequence[int], activations: Sequence[float]) -> None:
+    def raise_many(
+        self, slots: npt.NDArray[np.uint32], activations: npt.NDArray[np.float64]
+    ) -> None:
         """`raise_to` for several, where nobody wants to know the ways."""
-        values = self.values
-        for slot, activation in zip(slots, activations, strict=True):
-            if activation > values.get(slot, 0.0):
-                values[slot] = activation
+        self.slots.append(slots)
+        self.activations.append(activations)
+
+    def close(self) -> None:
+        """Put what was noted one by one to the rest."""
+        if self._single:
+            n = len(self._single)
+            self.slots.append(np.fromiter(self._single, np.uint32, n))
+            self.activations.append(np.fromiter(self._single.values(), np.float64, n))
 
 
 Step = Callable[[Widening, Reached], None]
@@ -124,25 +135,36 @@ Step = Callable[[Widening, Reached], None]
 
 def temporal(widening: Widening, reached: Reached) -> None:
     """What was told shortly before and after each seed, in its session (TMP-4)."""
+    chain = widening.graphs.temporal
+    known = widening.seeds < len(chain)
+    seeds, strengths = widening.seeds[known], widening.strengths[known]
     for backward, share in ((False, _FORWARD), (True, _BACKWARD)):
-        known = widening.seeds < len(widening.graphs.temporal)
-        seeds, strengths = widening.seeds[known], widening.strengths[known]
-        ends, slots = widening.graphs.temporal.followers(seeds, _HOPS, backward)
+        ends, slots = chain.followers(seeds, _HOPS, backward)
+        if not reached.traced:
+            reached.raise_many(slots, np.repeat(share * strengths, np.diff(ends)))
+            continue
+        direction = "before" if backward else "after"
         for place, seed in enumerate(seeds.tolist()):
             for slot in slots[ends[place] : ends[place + 1]].tolist():
-                direction = "before" if backward else "after"
                 reached.raise_to(slot, share * float(strengths[place]), seed, direction)
 
 
 def hebbian(widening: Widening, reached: Reached) -> None:
     """What is associated with each seed, over at most two edges (HEB-11)."""
     graph = widening.graphs.hebbian
-    for seed, strength in zip(widening.seeds.tolist(), widening.strengths.tolist(), strict=True):
-        if seed >= len(graph):
-            continue
-        slots, strengths = graph.spread([seed], limit=50)
-        for slot, weight in zip(slots.tolist(), strengths.tolist(), strict=True):
-            reached.raise_to(slot, weight * strength, seed, f"{weight:.2f}")
+    known = widening.seeds < len(graph)
+    seeds, strengths = widening.seeds[known], widening.strengths[known]
+    ends, slots, weights = graph.spread_each(seeds, limit=_ASSOCIATED)
+    lengths: npt.NDArray[np.int64] = np.diff(ends, prepend=np.uint64(0)).astype(np.int64)
+    activations = weights.astype(np.float64) * np.repeat(strengths, lengths)
+    if not reached.traced:
+        reached.raise_many(slots, activations)
+        return
+    of = np.repeat(seeds, lengths)
+    for seed, slot, weight, activation in zip(
+        of.tolist(), slots.tolist(), weights.tolist(), activations.tolist(), strict=True
+    ):
+        reached.raise_to(slot, activation, seed, f"{weight:.2f}")
 
 
 def author(widening: Widening, reached: Reached) -> None:
@@ -157,7 +179,10 @@ def author(widening: Widening, reached: Reached) -> None:
         numbers += found
         names.append(name)
     if numbers:
-        own = widening.slots[graphs.by_author(widening.slots, numbers)]
+        own = widening.slots[graphs.by_author(widening.slots, numbers)].astype(np.uint32)
+        if not reached.traced:
+            reached.raise_many(own, np.ones(len(own)))
+            return
         for slot in own.tolist():
             reached.raise_to(slot, 1.0, None, ", ".join(names))
 
@@ -263,11 +288,10 @@ def _raise_all(
     kept = found[1] >= _LEAST
     if seed is not None:
         kept &= found[0] != seed
-    slots, activations = found[0][kept].tolist(), found[1][kept].tolist()
     if not reached.traced:
-        reached.raise_many(slots, activations)
+        reached.raise_many(found[0][kept], found[1][kept])
         return
-    for slot, activation, way in zip(slots, activations, found[2][kept].tolist(), strict=True):
+    for slot, activation, way in zip(*(column[kept].tolist() for column in found), strict=True):
         via = " > ".join(directory.name(each) for each in way if each != _NOBODY)
         reached.raise_to(slot, activation, seed, via)
 
@@ -306,11 +330,18 @@ def cross_capture(widening: Widening, reached: Reached) -> None:
         for seed in widening.seeds[:3].tolist():
             tags += graphs.capture.tags(seed)
     if tags:
-        slots, scores, _ = graphs.capture.expand(
-            list(dict.fromkeys(tags)), 1.0, graphs.coactivation, attenuation=1.0
+        slots, scores, pairs = graphs.capture.expand(
+            list(dict.fromkeys(tags)),
+            1.0,
+            graphs.coactivation,
+            attenuation=1.0,
+            with_pairs=reached.traced,
         )
-        for slot, score in zip(slots.tolist(), scores.tolist(), strict=True):
-            reached.raise_to(slot, score)
+        if not reached.traced:
+            reached.raise_many(slots, scores.astype(np.float64))
+            return
+        for slot, score, pair in zip(slots.tolist(), scores.tolist(), pairs, strict=True):
+            reached.raise_to(slot, score, None, " > ".join(pair))
 
 
 # What the query itself points to comes first: it decides which memories are the seeds.
@@ -347,7 +378,7 @@ def widen(context: RecallContext, reader: Reader) -> None:
         if n and not best:
             best = float(scores[0])
         widening = Widening(context, reader, slots, slots[:n].astype(np.uint32), strengths, rows)
-        total: dict[int, float] = {}
+        layers: list[Reached] = []
         weights = dict(options.graph_weights)
         for name, step in steps.items():
             weight = weights[name]
@@ -359,10 +390,10 @@ def widen(context: RecallContext, reader: Reader) -> None:
             except Exception as error:  # the answer is the one without this step
                 context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
                 continue
-            for slot, activation in reached.values.items():
-                total[slot] = total.get(slot, 0.0) + weight * activation * (best or 1.0)
-        if total:
-            _accumulate(context, total, first_path)
+            reached.close()
+            layers.append(reached)
+        if any(layer.slots for layer in layers):
+            _accumulate(context, layers, first_path)
 
 
 def _passes_gate(
@@ -384,34 +415,51 @@ def _passes_gate(
     return passing
 
 
-def _accumulate(context: RecallContext, total: dict[int, float], first_path: int) -> None:
+def _accumulate(context: RecallContext, layers: Sequence[Reached], first_path: int) -> None:
     slots, scores = context.found
-    extra = np.fromiter(total, np.int64, len(total))
-    gains = np.fromiter(total.values(), np.float64, len(total))
-    kept = np.ones(len(extra), np.bool_)
+    parts = [
+        (part, activations, number, layer.scale)
+        for number, layer in enumerate(layers)
+        for part, activations in zip(layer.slots, layer.activations, strict=True)
+    ]
+    extra, gains = _core.add_layers(*map(list, zip(*parts, strict=True)))
     if context.allow is not None:
-        kept &= np.isin(extra, context.allow)
+        kept = np.isin(extra, context.allow)
+        extra, gains = extra[kept], gains[kept]
     if context.replica.suppressed:  # SUP-1
-        kept &= ~np.isin(extra, list(context.replica.suppressed))
+        kept = ~np.isin(extra, list(context.replica.suppressed))
+        extra, gains = extra[kept], gains[kept]
     if context.options.graph_expansion_threshold:
-        kept &= _passes_gate(context, extra, gains)
-    extra, gains = extra[kept], gains[kept]
+        kept = _passes_gate(context, extra, gains)
+        extra, gains = extra[kept], gains[kept]
+    if context.exact:
+        _accumulate_below(context, extra, gains, first_path)
+    else:
+        context.found = Candidates(*_core.accumulate(slots, scores, extra, gains))
+
+
+def _accumulate_below(
+    context: RecallContext,
+    extra: npt.NDArray[np.int64],
+    gains: npt.NDArray[np.float64],
+    first_path: int,
+) -> None:
+    """The same where nothing may pass the exact hits of an identifier (AM-13)."""
+    slots, scores = context.found
     known, places = np.unique(np.concatenate([slots, extra]), return_inverse=True)
     sums = np.zeros(len(known))
     np.add.at(sums, places, np.concatenate([scores.astype(np.float64), gains]))
-    if context.exact:  # nothing passes the exact hits of an identifier (AM-13)
-        before = np.zeros(len(known))
-        before[places[: len(slots)]] = scores
-        exact = np.isin(known, context.lists["keyword"].slots)
-        below = 0.999 * before[exact].min()
-        least = np.where(exact, before, np.minimum(sums, np.maximum(before, below)))
-        shares = (least - before) / np.maximum(sums - before, 1e-30)
-        kept_of = dict(zip(known.tolist(), shares.tolist(), strict=True))
-        context.paths[first_path:] = [
-            path._replace(gain=path.gain * kept_of[path.slot])
-            for path in context.paths[first_path:]
-            if path.slot in kept_of
-        ]
-        sums = least
-    order = np.lexsort((known, -sums))
-    context.found = Candidates(known[order], sums[order].astype(np.float32))
+    before = np.zeros(len(known))
+    before[places[: len(slots)]] = scores
+    exact = np.isin(known, context.lists["keyword"].slots)
+    below = 0.999 * before[exact].min()
+    least = np.where(exact, before, np.minimum(sums, np.maximum(before, below)))
+    shares = (least - before) / np.maximum(sums - before, 1e-30)
+    kept_of = dict(zip(known.tolist(), shares.tolist(), strict=True))
+    context.paths[first_path:] = [
+        path._replace(gain=path.gain * kept_of[path.slot])
+        for path in context.paths[first_path:]
+        if path.slot in kept_of
+    ]
+    order = np.lexsort((known, -least))
+    context.found = Candidates(known[order], least[order].astype(np.float32))
