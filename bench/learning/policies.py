@@ -17,8 +17,13 @@ Chooser = tuple[Callable[[], str], Callable[[str, bool], None]]
 
 
 def ours(policy: str, seed: int) -> Chooser:
-    """One of our policies, in one context and without a cold start."""
+    """One of our policies, in one context and without a cold start.
+
+    Each arm begins with one failure, which is what MABWiser wants to begin with.
+    """
     bandit = ProfileAdaptor(policy=policy, seed=seed, minimum=0)
+    for arm in ARMS:
+        bandit.record((), arm, False)
     return (
         lambda: bandit.suggest(()).profile,
         lambda arm, good: bandit.record((), arm, good),
