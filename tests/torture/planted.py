@@ -358,7 +358,7 @@ def run(name: str | None, tests: str) -> tuple[bool, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=600
+            command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=240
         )
     except subprocess.TimeoutExpired:
         return False, "hangs"
