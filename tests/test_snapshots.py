@@ -451,26 +451,48 @@ def test_a_row_that_is_gone_is_noticed(two_snapshots: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "change", ["valence = 100", "importance = 9", "tags = '[\"all\"]'", "text = 'red fox'"]
+    ("change", "looks"),
+    [
+        ("memories SET valence = 100", ["valence", "importance"]),
+        ("memories SET importance = 9", ["importance"]),
+        ("memory_tags SET tag = 't0'", ["tags", "importance"]),
+        ("memories SET text = 'red fox'", ["all", "type", "importance"]),
+        ("memories SET type = 'semantic', timestamp = 1", ["all", "type", "importance"]),
+    ],
 )
 def test_damage_that_filters_would_not_see(
-    two_snapshots: Path, tmp_path: Path, change: str
+    two_snapshots: Path, tmp_path: Path, change: str, looks: list[str]
 ) -> None:  # AM-18
-    """Rows are not read when a space is opened from a snapshot: they are before a filter is."""
+    """Rows are not read when a space is opened from a snapshot: what a filter reads is checked."""
     space = tmp_path / "space"
     shutil.copytree(two_snapshots, space)
+    filters: dict[str, dict[str, Any]] = {
+        "valence": {"max_valence": 50},
+        "importance": {"min_importance": 9.5},
+        "tags": {"tags": ["t9"]},
+        "all": {},
+        "type": {"type": "semantic"},
+    }
+    with SpectorMemory.open(space, snapshot_every=None) as memory:
+        slot = 2
+        assert memory.inspect("m1").tags == ("t9",)
+        for look in filters.values():
+            memory.recall("owl", recall_mode="observe", **look)
     with closing(sqlite3.connect(space / "journal.db")) as connection:
-        connection.execute(f"UPDATE memories SET {change} WHERE id = 'm1'")
+        connection.execute(f"UPDATE {change} WHERE slot = {slot}")
         connection.commit()
-    for look in (
-        lambda memory: memory.recall("owl", min_valence=50),
-        lambda memory: memory.recall("owl", tags=["t0"]),
-        lambda memory: memory.browse(),
-    ):
+    for name in looks:
         with SpectorMemory.open(space, snapshot_every=None) as memory:
+            assert memory._space._saved == 40
             for _ in range(2):
-                with pytest.raises(CorruptionError, match="does not match its checksum"):
-                    look(memory)
+                with pytest.raises(CorruptionError, match=r"checksum|not those of|differs"):
+                    memory.recall("owl", k=50, recall_mode="observe", **filters[name])
+    listed = {"tags": ["t9"]} if "tags" in looks else {}
+    with (
+        SpectorMemory.open(space, snapshot_every=None) as memory,
+        pytest.raises(CorruptionError, match=r"checksum|not those of|differs"),
+    ):
+        memory.browse(**listed, limit=1000)
 
 
 # --- others -------------------------------------------------------------------------------------

@@ -1381,8 +1381,7 @@ class SpectorMemory:
         wanted = make_filter(tags, tag_match, type, author, since, until)
         count = check_count("limit", limit)
         last = None if after is None else check_id("after", after)
-        with self._space.journal.reader() as reader:
-            return reader.newest_first(wanted, count, last)
+        return self._space.read(lambda reader, _: reader.newest_first(wanted, count, last))
 
     def graph_recall(
         self,

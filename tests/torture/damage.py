@@ -63,6 +63,8 @@ def answers(path: Path) -> list[Any]:
             [(hit.id, round(hit.score, 6)) for hit in memory.recall("text", k=50, tags=["t0"])],
             [hit.id for hit in memory.recall("text", k=50, min_valence=25)],
             [hit.id for hit in memory.recall("text", k=50, author="Ann")],
+            [hit.id for hit in memory.recall("text", k=50, type="semantic", since=0)],
+            [hit.id for hit in memory.recall("text", k=50, min_importance=0.2)],
             memory.browse(limit=100),
             ["m1" in memory, "m2" in memory, len(memory)],
             [edge.tolist() for edge in memory._space.replica.graphs.hebbian.edges()[:3]],

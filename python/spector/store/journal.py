@@ -260,8 +260,8 @@ class Reader:
         self.kept: dict[int, MemoryRow] | None = None
         #: The slots that filters keep, likewise.
         self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] | None = None
-        #: What still has to be done before columns decide which memories are found.
-        self.audit: Callable[[Reader], object] | None = None
+        #: What has to be done before a filter decides which memories are found: see `Space._audit`.
+        self.audit: Callable[[Reader, Filter], object] | None = None
 
     def begin(self) -> None:
         """Fix the state that all later questions see."""
@@ -437,8 +437,12 @@ class Reader:
         return (Event(*row) for row in cursor)
 
     def every_tag(self) -> Iterator[tuple[str, int]]:
-        """All rows of the tags table."""
-        return self._connection.execute("SELECT tag, slot FROM memory_tags")
+        """All rows of the tags table, in order."""
+        return self._connection.execute("SELECT tag, slot FROM memory_tags ORDER BY tag, slot")
+
+    def valences(self) -> dict[int, int]:
+        """What filters see of the valence of each memory, not verified."""
+        return dict(self._connection.execute("SELECT slot, valence FROM memories ORDER BY slot"))
 
     def find(self, memory_id: str) -> MemoryRow:
         """The memory of this id."""
@@ -466,7 +470,7 @@ class Reader:
         if matches is not None and (known := matches.get(wanted)) is not None:
             return known
         if self.audit is not None:
-            self.audit(self)
+            self.audit(self, wanted)
         asked = wanted
         if len(wanted.tags) > 1 and wanted.tag_match == "all":
             wanted = replace(wanted, tags=tuple(sorted(wanted.tags, key=self._uses)))
@@ -488,7 +492,7 @@ class Reader:
     def newest_first(self, wanted: Filter, limit: int, after: str | None) -> list[Memory]:
         """A page of memories by descending timestamp, after the memory `after`."""
         if self.audit is not None:
-            self.audit(self)
+            self.audit(self, wanted)
         conditions, parameters = wanted.conditions()
         if after is not None:
             last = self.find(after)
@@ -1037,8 +1041,6 @@ class Journal:
         self._access = "" if path is None else _access(path)
         self._state = self._file_state() if _IMMUTABLE in self._access else None
         self.newly_set_aside: list[Path] = []
-        #: Checks all rows, where they were not when the space was opened: see `Reader.audit`.
-        self.audit: Callable[[Reader], object] | None = None
         self._writer = self._connect()
         _open_journals.add(self)
 
@@ -1195,7 +1197,6 @@ class Journal:
             connection = self._borrow()
             try:
                 reader = Reader(connection, self.where)
-                reader.audit = self.audit
                 if begin:
                     reader.begin()
                 yield reader

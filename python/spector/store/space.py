@@ -12,6 +12,8 @@ takes none of them unless the replica is behind the journal.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ from spector.errors import (
 from . import snapshots
 from .bandit import ProfileAdaptor
 from .check import Audit
+from .filters import Filter
 from .graphs import is_of_entities
 from .journal import (
     CLOSE_TIMEOUT,
@@ -50,6 +53,8 @@ _EVENTS_AT_ONCE: Final = 10_000
 _SLOTS_AT_ONCE: Final = 10_000
 _KNOWN_TYPES: Final = frozenset(EventType)
 _TRIES: Final = 3
+#: What filters read that is not checked when a space is opened from a snapshot.
+_AUDITS: Final = ("tags", "valence", "rows")
 #: The setting that says which event was the last erasure.
 ERASED: Final = "erased"
 
@@ -76,6 +81,7 @@ class Space:
         self._applied = 0  # the newest event the replica knows
         self._built = 0  # the event that was the newest when it was made of rows: see Manifest
         self._saved = 0  # the event of the newest snapshot
+        self._audited = set(_AUDITS)  # of what filters read, what has been checked
         self.snapshot_every = 0  # events between two snapshots; 0: none by itself
         self._version = 0  # odd while the replica changes
         # The first and last of events that change nothing but weights of the graph, so that no
@@ -102,6 +108,7 @@ class Space:
                 # Taken before the version is looked at: if that is this reader's, so is this.
                 reader.kept = self._replica.kept
                 reader.kept_matches = self._replica.kept_matches
+                reader.audit = self._audit if len(self._audited) < len(_AUDITS) else None
                 version = self._version
                 if version % 2 or (self._applied != newest and not self._nearly(newest)):
                     continue
@@ -118,6 +125,7 @@ class Space:
             newest = reader.newest_event()
             self._check_not_older(newest)
             self._catch_up(reader, newest)
+            reader.audit = self._audit
             return work(reader, self._replica)
 
     def _nearly(self, newest: int) -> bool:
@@ -414,7 +422,7 @@ class Space:
         self._change(begin_again, reader.newest_event())
         for problem in audit.problems(reader):
             raise damaged(self.journal.where, problem)
-        self.journal.audit = None
+        self._audited = set(_AUDITS)
 
     def _load_snapshot(self, reader: Reader) -> bool:
         if self.journal.path is None:
@@ -432,7 +440,7 @@ class Space:
                 self._replica.fill(reader, _SLOTS_AT_ONCE)
 
             self._change(catch_up, reader.newest_event())
-            self.journal.audit = self._audit
+            self._audited = set()
             return True
         return False
 
@@ -478,8 +486,58 @@ class Space:
             stacklevel=6,
         )
 
-    def _audit(self, reader: Reader) -> None:
-        """Check all rows and events once, which opening from a snapshot does not do."""
+    def _audit(self, reader: Reader, wanted: Filter) -> None:
+        """Check once all that a filter reads: opening from a snapshot reads no rows, and what a
+        filter leaves out is never read.
+
+        Types, times and authors are in indexes, which were compared with the rows. Tags and valence
+        are compared with the replica's, which are of files with checksums; for the rest the rows
+        are read.
+        """
+        needed = {
+            name
+            for name, given in (
+                ("tags", bool(wanted.tags)),
+                ("valence", wanted.min_valence is not None or wanted.max_valence is not None),
+                ("rows", wanted.min_importance is not None),
+            )
+            if given
+        }
+        for name in sorted(needed - self._audited):
+            if name == "rows":
+                self._audit_rows(reader)
+            elif not (self._same_tags(reader) if name == "tags" else self._same_valence(reader)):
+                raise damaged(
+                    self.journal.where,
+                    f"the {name} that filters read are not those of the memories",
+                )
+            self._audited.add(name)
+
+    def _same_tags(self, reader: Reader) -> bool:
+        capture = self._replica.graphs.capture
+        count = 0
+        for tag, pairs in itertools.groupby(reader.every_tag(), operator.itemgetter(0)):
+            count += 1
+            slots = [slot for _, slot in pairs]
+            try:
+                if capture.slots(tag)[::-1].tolist() != slots:
+                    return False
+            except ValueError:  # no tag
+                return False
+        return count == len(capture.tags())
+
+    def _same_valence(self, reader: Reader) -> bool:
+        found = reader.valences()
+        for slot, row in reader.rows(sorted(self._replica.suppressed)).items():
+            if found.pop(slot, None) != row[16]:
+                return False
+        records = self._replica.records
+        slots = records.slots()
+        return list(found) == slots.tolist() and bool(
+            (records.headers(slots)["valence"] == list(found.values())).all()
+        )
+
+    def _audit_rows(self, reader: Reader) -> None:
         audit = Audit()
         after = 0
         while events := reader.events(after, _EVENTS_AT_ONCE):
@@ -490,7 +548,6 @@ class Space:
             audit.add_rows(reader.rows(slots[start : start + _SLOTS_AT_ONCE]).values())
         for problem in audit.problems(reader):
             raise damaged(self.journal.where, problem)
-        self.journal.audit = reader.audit = None
 
     @property
     def replica(self) -> Replica:
@@ -502,7 +559,6 @@ class Space:
         if self.journal.forked:
             return
         self.journal.refuse_calls()
-        self.journal.audit = None  # it refers to this object
         waited = self._write_lock.acquire(timeout=CLOSE_TIMEOUT)
         try:
             self.journal.close()
