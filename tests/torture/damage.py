@@ -58,13 +58,18 @@ def small_space(path: Path) -> None:
 def answers(path: Path) -> list[Any]:
     """All that can be asked of the small space."""
     with SpectorMemory.open(path, snapshot_every=None, clock=lambda: 10**12) as memory:
+
+        def recall(query: str, **more: Any) -> list[Any]:
+            hits = memory.recall(query, k=50, recall_mode="observe", **more)
+            return [(hit.id, round(hit.score, 6), hit.text) for hit in hits]
+
         return [
-            [(hit.id, round(hit.score, 6), hit.text) for hit in memory.recall("fox text", k=50)],
-            [(hit.id, round(hit.score, 6)) for hit in memory.recall("text", k=50, tags=["t0"])],
-            [hit.id for hit in memory.recall("text", k=50, min_valence=25)],
-            [hit.id for hit in memory.recall("text", k=50, author="Ann")],
-            [hit.id for hit in memory.recall("text", k=50, type="semantic", since=0)],
-            [hit.id for hit in memory.recall("text", k=50, min_importance=0.2)],
+            recall("fox text"),
+            recall("text", tags=["t0"]),
+            recall("text", min_valence=25),
+            recall("text", author="Ann"),
+            recall("text", type="semantic", since=0),
+            recall("text", min_importance=0.2),
             memory.browse(limit=100),
             ["m1" in memory, "m2" in memory, len(memory)],
             [edge.tolist() for edge in memory._space.replica.graphs.hebbian.edges()[:3]],

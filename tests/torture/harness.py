@@ -93,10 +93,11 @@ def contents(memory: SpectorMemory) -> dict[str, str]:
     stored = {found.id: found.text for found in memory.browse(limit=10**6)}
     if len(memory) != len(stored):
         raise Failed(f"{len(stored)} memories are listed, {len(memory)} are counted")
-    recalled = {hit.id: hit.text for hit in memory.recall("text", k=10**6)}
+    recalled = {hit.id: hit.text for hit in memory.recall("text", k=10**6, recall_mode="observe")}
     if recalled != stored:
         raise Failed(f"recalls find {len(recalled)} of {len(stored)} memories")
-    tagged = {hit.id for hit in memory.recall("text", k=10**6, tags=["t"])}
+    hits = memory.recall("text", k=10**6, tags=["t"], recall_mode="observe")
+    tagged = {hit.id for hit in hits}
     if tagged != stored.keys():
         raise Failed(f"a filter finds {len(tagged)} of {len(stored)} memories")
     return stored
