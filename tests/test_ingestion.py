@@ -186,3 +186,40 @@ def test_recall_many_is_recall_of_each_from_one_state():
                 memory.recall_many(bad)
         with pytest.raises(TypeError, match="unknown key"):
             memory.recall_many(["a"], kk=3)
+
+
+def test_near_duplicates_become_one() -> None:
+    """IMP-3: by option, of the same type, up to an L2 distance of 0.05; ids that are given stay."""
+    base = np.asarray([1, 0, 0, 0], np.float32)
+    near = np.asarray([1, 0.02, 0, 0], np.float32)
+    far = np.asarray([1, 0.2, 0, 0], np.float32)
+    for merges in (False, True):
+        with SpectorMemory.ephemeral(merge_near_duplicates=merges) as memory:
+            first = memory.remember(
+                "one",
+                tags=["a"],
+                vector=base,
+                importance=7,
+                valence=10,
+                timestamp=1000,
+                pinned=True,
+            )
+            memory.reinforce(first, True)
+            second = memory.remember(
+                "one again", tags=["b"], vector=near, importance=3, valence=-5, timestamp=2000
+            )
+            assert (first == second) == merges
+            memory.remember("far", vector=far)
+            memory.remember("other type", vector=near, type="episodic")
+            memory.remember("own id", vector=near, id="mine")
+            assert len(memory) == (4 if merges else 5)
+            if merges:
+                found = memory.inspect(first)
+                assert found.text == "one again"
+                assert found.tags == ("a", "b")
+                assert (found.importance, found.valence, found.timestamp) == (7, -5, 2000)
+                assert (found.recall_count, found.pinned) == (1, True)
+                older = memory.remember("older", vector=base, valence=99, timestamp=500)
+                assert older == first
+                assert memory.inspect(first).valence == -5
+                assert memory.inspect(first).timestamp == 2000

@@ -431,6 +431,17 @@ def test_observing_gives_the_same_answer_each_time(memory: SpectorMemory) -> Non
     assert one.token == ""
 
 
+def test_the_status_shows_what_was_learned(memory: SpectorMemory) -> None:  # MCP-6
+    memory.remember("apple", id="a", tags=["t"])
+    memory.schedule_reminder("later", START + DAY)
+    memory.recall("apple", tags=["t"])
+    memory.reinforce("a", True)
+    memory.suppress("a")
+    status = memory.status()
+    assert (status.suppressed, status.reminders, status.bandit_contexts) == (1, 1, 1)
+    assert (status.recalls_lost, status.lateral["returned"]) == (0, 0)
+
+
 def test_closing_records_what_waits(tmp_path: Path, clock: Clock) -> None:
     with SpectorMemory.open(tmp_path, clock=clock) as memory:
         memory.remember("apple", id="a")

@@ -190,6 +190,7 @@ OPTIONS: Final = (
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),
     Option("auto_tags", bool, False, "give memories without tags those in their text"),
     Option("flashbulb_threshold", float, 3.0, "surprise that pins a memory (IMP-2)", 0, 100),
+    Option("merge_near_duplicates", bool, False, "nearly equal memories become one (IMP-3)"),
     Option(
         "strengthen_on_reinforce",
         bool,

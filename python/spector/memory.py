@@ -40,7 +40,7 @@ from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarni
 from spector.store.bandit import Choice, Estimate, ProfileAdaptor, evaluate
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
-from spector.store.journal import Transaction, set_aside_notice, translated
+from spector.store.journal import Reader, Transaction, set_aside_notice, translated
 from spector.store.learning import Credit, RecallRecord, logged, outcome_payload, tag_hash
 from spector.store.model import (
     EXTRACT,
@@ -50,9 +50,10 @@ from spector.store.model import (
     UNRESOLVED,
     MemoryRow,
     Stored,
+    tags_of,
 )
 from spector.store.recorder import Recorder
-from spector.store.replica import Shape
+from spector.store.replica import Replica, Shape
 from spector.store.state import state_hash
 from spector.store.upkeep import Compaction, back_up
 from spector.store.values import (
@@ -73,8 +74,10 @@ from spector.store.values import (
     check_text,
     check_time,
     check_vector,
+    encode_json,
     show,
 )
+from spector.store.vectors import unpack_dense
 
 __all__ = [
     "Explanation",
@@ -90,6 +93,9 @@ _DEFAULTS: Final = Settings(k1=1.2, b=0.75, analyzer="code", language="english")
 
 #: How many of the tags of a space `auto_tags` looks for.
 _AUTO_TAGS: Final = 2000
+
+#: Of two vectors: an L2 distance up to which their memories are one (IMP-3).
+_NEARLY_EQUAL: Final = 0.05
 
 #: How many memories of a topic `introspect` looks at.
 _TOPIC: Final = 100
@@ -131,6 +137,14 @@ class Status:
         When the newest change happened, in milliseconds since 1970 UTC.
     read_only : bool
         Whether this process may not write to the space.
+    suppressed, reminders : int
+        Memories that are kept out of recalls, and reminders that are not due or not delivered yet.
+    bandit_contexts : int
+        Contexts in which an outcome was reported.
+    lateral : dict
+        How lateral results were used, and what followed from it (SCO-16).
+    recalls_lost : int
+        Recalls of this object that could not be recorded.
     pending_extractions : int
         How many memories still wait for their entities (EXT-7).
     without_vectors : int
@@ -155,6 +169,11 @@ class Status:
     simd_level: str
     last_event: int | None
     read_only: bool
+    suppressed: int
+    reminders: int
+    bandit_contexts: int
+    lateral: dict[str, Any]
+    recalls_lost: int
     pending_extractions: int
     without_vectors: int
     set_aside: tuple[str, ...]
@@ -220,6 +239,7 @@ class SpectorMemory:
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
         strengthen_on_reinforce: bool = False,
+        merge_near_duplicates: bool = False,
         extractor: Any = None,
     ) -> None:
         import random
@@ -230,6 +250,7 @@ class SpectorMemory:
         self._ids = IdMaker(random.Random(seed))
         self._ingestion = Ingestion(flashbulb_threshold)
         self._auto_tags = auto_tags
+        self._merges = merge_near_duplicates
         self._recall_defaults = RecallOptions()
         self.hyperfocus = Hyperfocus(self._now)
         self.extraction = ExtractionWorker(space, extractor, self._clock)
@@ -263,6 +284,7 @@ class SpectorMemory:
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        merge_near_duplicates: bool = False,
         bandit: Mapping[str, Any] | None = None,
         strengthen_on_reinforce: bool = False,
         busy_timeout: float = 5.0,
@@ -316,6 +338,9 @@ class SpectorMemory:
         flashbulb_threshold : float
             A memory whose surprise is so many standard deviations is most important and pinned
             (IMP-2).
+        merge_near_duplicates : bool
+            A memory without an id whose vector is hardly another one than that of a memory of its
+            type becomes a new version of that (IMP-3).
         bandit : mapping, optional
             Options of the `ProfileAdaptor` behind ``profile="auto"``: "policy", "epsilon",
             "alpha", "minimum", "back_off", "default".
@@ -366,7 +391,9 @@ class SpectorMemory:
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
-            *_check_extras(auto_tags, flashbulb_threshold, strengthen_on_reinforce),
+            *_check_extras(
+                auto_tags, flashbulb_threshold, strengthen_on_reinforce, merge_near_duplicates
+            ),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
         )
         learner = _check_bandit(bandit, seed)
@@ -419,6 +446,7 @@ class SpectorMemory:
         ann: bool = False,
         auto_tags: bool = False,
         flashbulb_threshold: float = 3.0,
+        merge_near_duplicates: bool = False,
         bandit: Mapping[str, Any] | None = None,
         strengthen_on_reinforce: bool = False,
         clock: Callable[[], int] | None = None,
@@ -438,7 +466,9 @@ class SpectorMemory:
         keywords = check_flag("bm25_enabled", bm25_enabled)
         _check_ann(ann)
         extras = (
-            *_check_extras(auto_tags, flashbulb_threshold, strengthen_on_reinforce),
+            *_check_extras(
+                auto_tags, flashbulb_threshold, strengthen_on_reinforce, merge_near_duplicates
+            ),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
         )
         learner = _check_bandit(bandit, seed)
@@ -662,7 +692,25 @@ class SpectorMemory:
             return drafts
         self._space.journal.check_usable()
         encoded = self._models.encode(drafts, self._encoded_before, self._model_failed)
-        return self._ingestion.weigh(encoded)
+        weighed = self._ingestion.weigh(encoded)
+        return self._merge_near(weighed) if self._merges else weighed
+
+    def _merge_near(self, drafts: list[Draft]) -> list[Draft]:
+        """Let what is nearly a memory that is there already become a new version of it (IMP-3)."""
+
+        def work(reader: Reader, replica: Replica) -> list[Draft]:
+            merged = []
+            for draft in drafts:
+                data = next((v.data for v in draft.vectors if v.kind == "dense"), None)
+                known = len(replica.records) and replica.shape.dimensions
+                if data is not None and draft.id is None and known:
+                    near = replica.records.nearest(unpack_dense(data), [draft.type])
+                    if near is not None and near[1] <= _NEARLY_EQUAL:
+                        draft = _merged(draft, reader.rows([near[0]])[near[0]])
+                merged.append(draft)
+            return merged
+
+        return self._space.read(work)
 
     def encode_missing(
         self, *, batch_size: int = 256, progress: Callable[[int], object] | None = None
@@ -1458,6 +1506,7 @@ class SpectorMemory:
         """What is in the space and how large it is."""
         journal = self._space.journal
         settings = self._space.settings
+        replica = self._space.replica
         totals, last_event, index, lacking, pending = self._space.read(
             lambda reader, replica: (
                 reader.totals(),
@@ -1483,6 +1532,11 @@ class SpectorMemory:
             simd_level=simd_level(),
             last_event=last_event,
             read_only=journal.read_only,
+            suppressed=len(replica.suppressed),
+            reminders=len(replica.reminders),
+            bandit_contexts=len(replica.learning.bandit),
+            lateral=replica.learning.lateral.stats(),
+            recalls_lost=self._recorder.dropped,
             pending_extractions=pending,
             without_vectors=lacking,
             set_aside=tuple(map(str, journal.set_aside())),
@@ -1720,6 +1774,20 @@ def _close(recorder: Recorder, extraction: ExtractionWorker, space: Space) -> No
     space.close()
 
 
+def _merged(draft: Draft, row: MemoryRow) -> Draft:
+    tags = tuple(dict.fromkeys((*tags_of(row), *draft.tags)))
+    newer = draft.timestamp >= row[8]
+    return draft._replace(
+        id=row[1],
+        tags=tags,
+        tags_json=encode_json(list(tags)),
+        importance=max(draft.importance, row[14]),
+        timestamp=max(draft.timestamp, row[8]),
+        valence=draft.valence if newer else row[16],
+        flags=draft.flags | (row[18] & (PINNED | UNRESOLVED)),
+    )
+
+
 def _check_query(
     query: object, vector: ArrayLike | None
 ) -> tuple[str | None, npt.NDArray[np.float32] | None]:
@@ -1760,12 +1828,13 @@ def _check_clock_and_seed(clock: object, seed: object) -> None:
 
 
 def _check_extras(
-    auto_tags: object, flashbulb_threshold: float, strengthen: object
-) -> tuple[bool, float, bool]:
+    auto_tags: object, flashbulb_threshold: float, strengthen: object, merge: object
+) -> tuple[bool, float, bool, bool]:
     return (
         check_flag("auto_tags", auto_tags),
         arguments.real("flashbulb_threshold", flashbulb_threshold, 0, 100),
         check_flag("strengthen_on_reinforce", strengthen),
+        check_flag("merge_near_duplicates", merge),
     )
 
 
