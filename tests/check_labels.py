@@ -20,7 +20,6 @@ SPECIFICATION = ROOT / "docs" / "specification.md"
 #: Rules without a test: not built, or not of a kind that a test can show.
 NOT_TESTED = {
     "AM-9": "how defaults are chosen: docs/quality.md has the figures and the command",
-    "AM-23": "likewise: the protocol of docs/quality.md",
 }
 
 _ROW = re.compile(r"^\| ([A-Z][A-Z0-9]*-[0-9]+) \|", re.MULTILINE)

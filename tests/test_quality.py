@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from bench.quality.measures import MEASURES, cross_fit
 from spector.lexical import BM25Index
 
 
@@ -46,3 +47,19 @@ def test_ndcg_of_keyword_search(evaluation_set, name, judgements, bar):
     mean = sum(scores) / len(scores)
     print(f"{name}: nDCG@10 {mean:.4f} over {len(scores)} queries")
     assert mean >= bar
+
+
+def test_cross_fitting_reports_no_query_by_a_setting_that_saw_it() -> None:
+    """AM-23: a setting that is better on one query only never wins that query's fold by it."""
+    n = 50
+    plain = {key: [0.5] * n for key in MEASURES}
+    lucky = {key: [0.5] * n for key in MEASURES}
+    for key in MEASURES:
+        lucky[key][7] = 1.0  # no other query says that it is better
+    fitted, taken = cross_fit({"plain": plain, "lucky": lucky})
+    assert fitted["mrr"][7] == 0.5
+    assert sum(taken.values()) == 5
+    better = {key: [0.9] * n for key in MEASURES}
+    fitted, taken = cross_fit({"plain": plain, "better": better})
+    assert taken == {"better": 5}
+    assert fitted["r@10"] == [0.9] * n
