@@ -235,6 +235,18 @@ def test_a_batch_knows_the_names_of_its_own_memories() -> None:
     assert found[0][2] == (Entity("Ann Lee"), Entity("pool"))
 
 
+def test_one_extractor_for_two_memories_does_not_mix_their_names() -> None:
+    """GEN-1: nothing crosses spaces, but for what the extractor itself was told."""
+    extractor = RuleEntityExtractor(["shared name"])
+    options: Any = {"entity_extraction_mode": "custom", "entity_extractor": extractor}
+    with SpectorMemory.ephemeral(**options) as one, SpectorMemory.ephemeral(**options) as two:
+        one.remember("x", about="secret plan")
+        for memory in (one, two):
+            memory.remember("the secret plan, a shared name", id="m")
+        assert one.inspect("m").entities == (Entity("secret plan"), Entity("shared name"))
+        assert two.inspect("m").entities == (Entity("shared name"),)
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -96,9 +97,14 @@ class RuleEntityExtractor:
         if self._matcher.add(name, len(self._names)):
             self._names.append((name, type_name("type", "entities", type)))
 
-    def attach(self, known: Callable[[str], Iterable[Known]]) -> None:
-        """Let it know other names as well: `known` gives those in a text that is NFKC."""
-        self._others = known
+    def with_names(self, known: Callable[[str], Iterable[Known]]) -> RuleEntityExtractor:
+        """One that knows other names as well: `known` gives those in a text that is NFKC.
+
+        What is added to either is known to both; the other names are its own.
+        """
+        other = copy.copy(self)
+        other._others = known
+        return other
 
     def extract(self, id: str, text: str) -> Extraction:
         """The entities of a text, in its order."""

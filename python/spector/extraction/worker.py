@@ -188,7 +188,7 @@ class ExtractionWorker:
         self._last_error: str | None = None
         self._batch = threading.local()
         if isinstance(extractor, RuleEntityExtractor):
-            extractor.attach(self._known)
+            self._extractor = extractor.with_names(self._known)
         self.active = extractor is not None
         self.immediate = bool(getattr(extractor, "immediate", False))
         if extractor is not None and not self.immediate and not space.journal.read_only:
