@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from bench.learning.chart import draw
+from bench.learning.costs import measure
 from bench.learning.policies import compare
 from bench.learning.worlds import LEARNERS, conversations, topics
 from bench.learning.year import live
@@ -36,6 +37,8 @@ def main() -> None:
     for row in compare(chosen.seeds):
         ratio = row["regret"] / row["mabwiser"] if row["mabwiser"] else None
         print(json.dumps({"part": "policies", **row, "ratio": ratio}))
+    for cost in measure():
+        print(json.dumps({"part": "costs", **cost}))
     _topics(chosen.signals, chosen.seeds, chosen.docs)
     if chosen.data:
         _conversations(chosen.data, chosen.rounds, chosen.docs)

@@ -178,14 +178,11 @@ class ProfileAdaptor:
 
     def suggest(self, tags: Iterable[str] = ()) -> Choice:
         """The profile for a recall with these tags; it changes nothing but the random numbers."""
-        try:
-            context = self._contexts.get(self._keys[tags][0])
-        except (KeyError, TypeError):
-            context = self._contexts.get(self._key(tags)[0])
+        context = self._contexts.get(self.key(tags)[0])
         if context is None or context.signals < self._minimum:
             if not self._back_off:
                 return self._cold
-            context = self._wider(self._key(tags)[1])
+            context = self._wider(self.key(tags)[1])
             if context is None:
                 return self._cold
         if self._policy == "epsilon_greedy":
@@ -196,7 +193,7 @@ class ProfileAdaptor:
 
     def exploit(self, tags: Iterable[str] = ()) -> Choice:
         """What `suggest` gives where it does not explore (PAD-8)."""
-        context = self._contexts.get(self._key(tags)[0])
+        context = self._contexts.get(self.key(tags)[0])
         if context is None or context.signals < self._minimum:
             return self._cold
         return context.warm or self._exploit(context)
@@ -205,13 +202,13 @@ class ProfileAdaptor:
         """The key of the context, and those of each of its tags."""
         if not isinstance(tags, (tuple, frozenset)):
             tags = tuple(arguments.tags("tags", tags))
-        known = self._keys.get(tags)
-        if known is None:
-            found = sorted({self._parts.get(tag) or self._part(tag) for tag in tags})
-            known = hash64("".join([part for _, part, _ in found])), tuple([h for _, _, h in found])
-            if len(self._keys) >= _KNOWN_CONTEXTS:
-                self._keys = {}
-            self._keys[tags] = known
+        parts = [self._parts.get(tag) or self._part(tag) for tag in tags]
+        if len(parts) > 1:
+            parts = sorted(set(parts))
+        known = hash64("".join([part[1] for part in parts])), tuple([part[2] for part in parts])
+        if len(self._keys) >= _KNOWN_CONTEXTS:
+            self._keys = {}
+        self._keys[tags] = known
         return known
 
     def _part(self, tag: str) -> tuple[str, str, int]:
@@ -226,9 +223,10 @@ class ProfileAdaptor:
     def key(self, tags: Iterable[str]) -> tuple[int, tuple[int, ...]]:
         """The key of a context (PAD-2), and the H64 of each of its tags."""
         try:
-            return self._keys[tags]
-        except (KeyError, TypeError):
-            return self._key(tags)
+            known = self._keys.get(tags)
+        except TypeError:  # a list, say
+            known = None
+        return known or self._key(tags)
 
     def _wider(self, tags: tuple[int, ...]) -> _Context | None:
         """All that is known of the tags one by one, else of all contexts, if it is enough."""
@@ -297,7 +295,7 @@ class ProfileAdaptor:
         """One signal: `profile`, used in this context, was good or was not (PAD-5, PAD-6)."""
         name = self._check(profile)
         good = check_flag("positive", positive)
-        key, singles = self._key(tags)
+        key, singles = self.key(tags)
         self.record_key(key, singles, name, good, time.time_ns() // 1_000_000)
 
     def record_key(
