@@ -509,6 +509,10 @@ def test_habituation_is_local_to_a_session_and_off_by_default(memory: SpectorMem
     assert score(**watched, recall_mode="observe") == pytest.approx(first * 0.3, rel=1e-4)
     assert score(**watched, recall_mode="observe") == score(**watched, recall_mode="observe")
     assert score(session="other", habituation=0.85) == pytest.approx(first)
+    memory.end_session("s")
+    assert score(**watched, recall_mode="observe") == pytest.approx(first)
+    for _ in range(20):
+        score(session="s")
     assert score(habituation=0.85) == pytest.approx(first)
     alike = {"scoring_mode": "similarity"}, {"text_search_mode": "keyword_only"}
     for options in alike:

@@ -1090,6 +1090,10 @@ class SpectorMemory:
             with self._reflecting_lock:
                 self._reflecting = None
 
+    def end_session(self, session: str) -> None:
+        """Forget how often a session was given each memory (HAB-1)."""
+        self._sessions.clear(tag_hash(check_label("session", session)))
+
     def flush(self) -> None:
         """Commit what recalls left behind, which otherwise happens within about a second.
 
@@ -1189,7 +1193,8 @@ class SpectorMemory:
         -------
         Results
             A sequence of `Hit`, best first. Scores of more than one list are scaled so that the
-            best is 1; those of "keyword_only" are BM25's.
+            best is 1; of keywords alone they are BM25's, times what importance and age make of
+            it, which "keyword_only" leaves out.
 
         Raises
         ------
