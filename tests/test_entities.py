@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spector import Entity, Relation, SpectorMemory
+from spector.store.mentions import Mentions
+from spector.store.model import encode_entities
 
 
 @pytest.fixture
@@ -428,3 +432,54 @@ def test_without_entities_nothing_changes(memory: SpectorMemory) -> None:
     assert not {edge.layer for hit in hits for edge in hit.trace} & {"entity", "hyperedge"}
     off = memory.recall("latency Ann", graph_weights={"entity": 0, "hyperedge": 0})
     assert [(hit.id, hit.score) for hit in off] == [(hit.id, hit.score) for hit in hits]
+
+
+# --- anything that remember takes can be stored and fed -----------------------------------------
+
+names_of_any_kind = st.text(min_size=1, max_size=12) | st.sampled_from(
+    ["\x00", "\u200b", "\ud800", "\x85a", "İ", "ﬁ", "a" * 5000, "\u3000x", "\x1c", "-", "É" * 300]
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    entities=st.lists(
+        st.tuples(names_of_any_kind, names_of_any_kind, names_of_any_kind), max_size=5
+    ),
+    relations=st.lists(
+        st.tuples(names_of_any_kind, names_of_any_kind, names_of_any_kind), max_size=3
+    ),
+    query=names_of_any_kind,
+)
+def test_any_names_are_fed_or_refused(entities: Any, relations: Any, query: str) -> None:
+    """EXT-8, GEN-5: what is not refused at once never fails later."""
+    with SpectorMemory.ephemeral() as memory:
+        try:
+            memory.remember("t", id="m", entities=entities, relations=relations)
+        except ValueError as error:
+            assert "each of" in str(error)
+            return
+        stored = memory.inspect("m")
+        graphs = memory._space.replica.graphs
+        for entity in stored.entities:
+            number = graphs.entities.find_entity(entity.name)
+            assert number >= 0
+            assert graphs.entities.memories_for_entity(number).tolist() == [1]
+        memory.recall(query, entities=[entity.name for entity in stored.entities] or ())
+        memory.remember("u", id="m")
+        assert graphs.entities.link_count == graphs.entities.relation_count == 0
+
+
+def test_a_bad_name_in_a_row_takes_no_other_with_it() -> None:
+    """EXT-8: each failure is confined to its entity."""
+    mentions = Mentions()
+    written = encode_entities(
+        [Entity("a"), Entity(" "), Entity("b"), Entity("c")],
+        [Relation(" ", "KNOWS", "a"), Relation("a", "KNOWS", "b")],
+    )
+    row: Any = [0] * 26
+    row[19] = written
+    mentions.put({7: tuple(row)})
+    assert mentions.directory.entities_for_memory(7).tolist() == [0, 1, 2]
+    assert mentions.directory.relation_count == 1
+    assert len(mentions.hyper) == 1

@@ -38,6 +38,7 @@ _HEAVIEST: Final = 3.0
 _ENTRY_BYTES: Final = 220  # of a fact in the dictionaries below
 
 Fact = tuple[int, int, int]  # source, target, type
+Said = Mapping[int, tuple[tuple[Entity, ...], tuple[Relation, ...]]]
 
 
 class Mentions:
@@ -90,20 +91,11 @@ class Mentions:
         said = {slot: entities_of(row) for slot, row in rows.items() if row[19]}
         if not said:
             return
-        names: list[str] = []
-        types: list[int] = []
-        kinds: dict[str, int] = {}
-        for entities, relations in said.values():
-            names += [entity.name for entity in entities]
-            for entity in entities:
-                kind = kinds.get(entity.type)
-                if kind is None:
-                    kind = kinds[entity.type] = self.entity_types.id(entity.type)
-                types.append(kind)
-            for relation in relations:
-                names += (relation.source, relation.target)
-                types += (_OTHER, _OTHER)
-        numbers = self.directory.intern(names, np.asarray(types, np.uint32)).tolist()
+        try:
+            names, numbers = self._intern(said)
+        except ValueError:  # a name that this version does not take, only from another's journal
+            said = {slot: self._sound(*each) for slot, each in said.items()}
+            names, numbers = self._intern(said)
         links: dict[tuple[int, int], None] = {}
         facts: list[Fact] = []
         events = _Events()
@@ -135,6 +127,40 @@ class Mentions:
                 self._stated[fact] = self._stated.get(fact, 0) + 1
             self.directory.add_relations(*_columns(facts))
         events.store(self.hyper)
+
+    def _intern(self, said: Said) -> tuple[list[str], list[int]]:
+        """All names with their entities: of each memory its own, then the ends of its relations."""
+        names: list[str] = []
+        types: list[int] = []
+        kinds: dict[str, int] = {}
+        for entities, relations in said.values():
+            names += [entity.name for entity in entities]
+            for entity in entities:
+                kind = kinds.get(entity.type)
+                if kind is None:
+                    kind = kinds[entity.type] = self.entity_types.id(entity.type)
+                types.append(kind)
+            for relation in relations:
+                names += (relation.source, relation.target)
+                types += (_OTHER, _OTHER)
+        return names, self.directory.intern(names, np.asarray(types, np.uint32)).tolist()
+
+    def _sound(
+        self, entities: Sequence[Entity], relations: Sequence[Relation]
+    ) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+        """Those whose names can be entities: a bad one takes no other with it (EXT-8)."""
+
+        def usable(*names: str) -> bool:
+            try:
+                self.directory.intern(list(names), _OTHER)
+            except ValueError:
+                return False
+            return True
+
+        return (
+            tuple(entity for entity in entities if usable(entity.name)),
+            tuple(each for each in relations if usable(each.source, each.target)),
+        )
 
     def follow_merges(self) -> None:
         """Count what memories state by the survivors of merged entities (ENT-9)."""
