@@ -179,6 +179,38 @@ def test_two_that_helped_in_one_recall_are_associated(clock: Clock) -> None:
             assert (graph.edge(1, 3) is not None) == wanted
 
 
+def test_outcomes_survive_a_kill(tmp_path: Path) -> None:
+    """PAD-10, R1: what was acknowledged is there; kill -9 between any two outcomes."""
+    import signal
+    import subprocess
+    import sys
+
+    code = """if True:
+        import sys
+        from spector import SpectorMemory
+        memory = SpectorMemory.open(sys.argv[1])
+        memory.remember("apple", id="a", tags=["t"])
+        for number in range(10_000):
+            found = memory.recall("apple", tags=["t"])
+            memory.reinforce("a", number % 3 > 0, recall=found.token)
+            print(number + 1, flush=True)
+    """
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = 0
+    for _ in range(3):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            said = [child.stdout.readline() for _ in range(25)]
+            child.send_signal(signal.SIGKILL)
+            said += child.stdout.readlines()
+        done += int([line for line in said if line.endswith("\n")][-1])
+        with SpectorMemory.open(tmp_path) as memory:
+            known = bandit_of(memory, "t")["balanced"]["signals"]
+            assert known in (done, done + 1)
+            assert memory.inspect("a").recall_count == known
+            done = known
+
+
 # --- auto ---------------------------------------------------------------------------------------
 
 

@@ -50,4 +50,12 @@ def measure(rounds: int = 5) -> list[dict[str, Any]]:
         plain.close()
         ratio = statistics.median(ours) / statistics.median(theirs)
         found.append({"name": "reinforce, in durable commits of SQLite", "ratio": ratio})
+        learn, observe = [], []
+        for number in range(4000):
+            mode, spent = (("learn", learn), ("observe", observe))[number % 2]
+            start = time.perf_counter()
+            memory.recall(f"text {number // 2 % 1000}", recall_mode=mode)
+            spent.append(time.perf_counter() - start)
+        ratio = statistics.median(learn) / statistics.median(observe)
+        found.append({"name": "recall that counts, in recalls that do not", "ratio": ratio})
     return found

@@ -1318,7 +1318,6 @@ class SpectorMemory:
                             answer.reminded,
                         )
                     )
-        token = credit.token() if learn else ""
         seconds = (time.perf_counter() - start) / max(1, len(asked))
         return [
             Results(
@@ -1328,7 +1327,7 @@ class SpectorMemory:
                 answer.degraded,
                 options.profile,
                 choice.explored,
-                token,
+                credit if learn else None,
             )
             for query, answer in zip(asked, found, strict=True)
         ]

@@ -11,6 +11,7 @@ from spector.store.model import Memory
 
 if TYPE_CHECKING:
     from spector.lexical import TermScore
+    from spector.store.learning import Credit
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +146,11 @@ class Results(Sequence[Hit]):
     explored : bool
         Whether "auto" took it by chance and not by what is known.
     token : str
-        For `SpectorMemory.reinforce`, to credit this recall and no later one.
+        For `SpectorMemory.reinforce`, to credit this recall and no later one; empty if it did not
+        count.
     """
 
-    __slots__ = ("_hits", "degraded", "explored", "profile", "query", "seconds", "token")
+    __slots__ = ("_credit", "_hits", "degraded", "explored", "profile", "query", "seconds")
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class Results(Sequence[Hit]):
         degraded: Sequence[str] = (),
         profile: str = DEFAULT,
         explored: bool = False,
-        token: str = "",
+        credit: Credit | None = None,
     ) -> None:
         self._hits = tuple(hits)
         self.query = query
@@ -166,7 +168,12 @@ class Results(Sequence[Hit]):
         self.degraded = tuple(degraded)
         self.profile = profile
         self.explored = explored
-        self.token = token
+        self._credit = credit
+
+    @property
+    def token(self) -> str:
+        """See above."""
+        return "" if self._credit is None else self._credit.token()
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -181,7 +188,7 @@ class Results(Sequence[Hit]):
                 self.degraded,
                 self.profile,
                 self.explored,
-                self.token,
+                self._credit,
             )
         return self._hits[index]
 

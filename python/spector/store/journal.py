@@ -944,16 +944,22 @@ class Transaction(Reader):
 
     def recalled(self, records: Sequence[RecallRecord]) -> None:
         """Store that memories were returned, and count it where it counts (SCO-10)."""
+        wanted = {slot for record in records for slot in (*record.slots, *record.lateral)}
+        rows = self.rows(sorted(wanted))
+        counted = {slot: (row[22], row[23]) for slot, row in rows.items()}
         for record in records:
-            rows = self.rows(sorted({*record.slots, *record.lateral}))
-            for slot, row in rows.items():
-                row = self.written.get(slot, row)
-                if record.at - row[23] >= _PASSIVE_PAUSE or not row[22]:
-                    self._rewrite(row, passive=row[22] + 1, last_passive=record.at)
-            slots = tuple(slot for slot in record.slots if slot in rows)
-            lateral = tuple(slot for slot in record.lateral if slot in rows)
+            slots = tuple([slot for slot in record.slots if slot in rows])
+            lateral = tuple([slot for slot in record.lateral if slot in rows])
+            for slot in (*slots, *lateral):
+                passive, last = counted[slot]
+                if record.at - last >= _PASSIVE_PAUSE or not passive:
+                    counted[slot] = passive + 1, record.at
             kept = record._replace(slots=slots, lateral=lateral)
             self._log(EventType.RECALL, [0], record.at, [kept.payload()])
+        for slot, (passive, last) in counted.items():
+            if passive != rows[slot][22]:
+                self._rewrite(rows[slot], passive=passive, last_passive=last)
+        for record in records:
             for slot, row in self.rows(sorted(record.reminded)).items():
                 flags = self.written.get(slot, row)[18] & ~REMINDER
                 self.set_state(row, "remind", record.at, flags=flags)
