@@ -14,7 +14,7 @@ from spector.recall.options import GRAPH_WEIGHTS
 from spector.store.values import UNSET
 
 #: Keywords of `open` that are no values, and the conditions of one query.
-NOT_CONFIGURED = {"path", "config", "clock", "text_generation_provider", "bandit"}
+NOT_CONFIGURED = {"path", "config", "clock", "bandit"}
 OF_ONE_QUERY = {"tags", "tag_match", "type", "author", "since", "until"}
 OF_ONE_QUERY |= {"graph_weights", "entities", "session", "as_of"}
 

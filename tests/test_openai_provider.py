@@ -281,6 +281,28 @@ def test_a_memory_and_a_server_that_fails(server: Server, step: Any) -> None:
         assert memory.status().pending_extractions == 0
 
 
+def test_a_server_named_by_its_address(server: Server) -> None:
+    """EXT-1: as a configuration says it."""
+    for options in (
+        {"entity_extraction_mode": "llm", "text_generation_provider": f"{server.url}#some/model"},
+        {
+            "config": {
+                "spector.memory.entity-extraction-mode": "llm",
+                "spector.memory.text-generation-provider": f"{server.url}#some/model",
+            }
+        },
+    ):
+        with SpectorMemory.ephemeral(**options) as memory:  # type: ignore[arg-type]
+            memory.remember("Ann", id="m")
+            assert memory.extraction.drain(60)
+            assert memory.inspect("m").entities == (Entity("Ann", "PERSON"),)
+        assert server.requests[-1]["model"] == "some/model"
+    with pytest.raises(ConfigurationError, match="my-model', got 'http://x/v1'"):
+        SpectorMemory.ephemeral(
+            entity_extraction_mode="llm", text_generation_provider="http://x/v1"
+        )
+
+
 def test_a_real_server_on_the_loopback(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """EXT-3: the protocol of llama.cpp's server, with a model too small to be of use."""
     llama = pytest.importorskip("xllamacpp", reason="pip install xllamacpp runs a local server")

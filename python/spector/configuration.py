@@ -185,6 +185,7 @@ OPTIONS: Final = (
         "whether entities are drawn from texts (EXT-1)",
     ),
     _word("entity_extractor", None, ("rules",), "what draws them in the mode custom"),
+    Option("text_generation_provider", str, None, "server and model for the mode llm: URL#MODEL"),
     Option("bm25_enabled", bool, True, "make the keyword index (TSM-1)"),
     Option("splade_enabled", bool, True, "false leaves the sparse encoder out (SPL-3)"),
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),

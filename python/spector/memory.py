@@ -324,8 +324,10 @@ class SpectorMemory:
         entity_extractor : "rules", EntityExtractor, optional
             For "custom". "rules" reads names off the text, while `remember` waits; others work in
             the background.
-        text_generation_provider : callable, OpenAIProvider or object with ``generate``, optional
-            For "llm": from a prompt to a text.
+        text_generation_provider : callable, str or object with ``generate``, optional
+            For "llm": from a prompt to a text; or a server with OpenAI's protocol and its model,
+            ``"http://127.0.0.1:8080/v1#my-model"``, the key in OPENAI_API_KEY
+            (`spector.extraction.OpenAIProvider` has more).
         bm25_enabled : bool
             False makes no keyword index (TSM-1).
         splade_enabled : bool

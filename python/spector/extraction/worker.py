@@ -115,11 +115,12 @@ def choose(mode: object, extractor: object, provider: object) -> Any:
         if provider is None:
             raise ConfigurationError(
                 "entity_extraction_mode 'llm' needs a text_generation_provider: a function from a"
-                " prompt to a text, or spector.extraction.OpenAIProvider(base_url, model)"
+                " prompt to a text, or the address of a server and a model, such as"
+                " 'http://127.0.0.1:8080/v1#my-model'"
             )
         from .llm import LlmEntityExtractor
 
-        return LlmEntityExtractor(provider)
+        return LlmEntityExtractor(_server(provider) if isinstance(provider, str) else provider)
     if provider is not None:
         raise ConfigurationError(
             "text_generation_provider belongs to entity_extraction_mode 'llm'; with 'custom' give"
@@ -142,6 +143,19 @@ def choose(mode: object, extractor: object, provider: object) -> Any:
             f"entity_extractor must have extract(id, text), got {type(extractor).__name__}"
         )
     return extractor
+
+
+def _server(address: str) -> Any:
+    """The server and model that a text such as http://127.0.0.1:8080/v1#my-model means."""
+    url, _, model = address.partition("#")
+    if not model:
+        raise ConfigurationError(
+            "text_generation_provider as a text must be the address of a server, '#' and the name"
+            f" of a model, such as 'http://127.0.0.1:8080/v1#my-model', got {show(address)}"
+        )
+    from .openai import OpenAIProvider
+
+    return OpenAIProvider(url, model)
 
 
 class ExtractionWorker:
