@@ -404,10 +404,7 @@ class Tools:
         """Show what is stored, how large it is, and what was learned about profiles."""
         with self._spaces.use(namespace) as memory:
             report = _plain(memory.status().as_dict())
-            learning = memory._space.replica.learning
             report["profiles"] = _by_profile(memory.bandit.stats())
-            report["bandit_contexts"] = len(memory.bandit)
-            report["lateral"] = _plain(learning.lateral.stats())
         report.pop("path", None)  # the model has no use for it
         if report.get("last_event") is not None:
             report["last_event"] = _time(report["last_event"])
