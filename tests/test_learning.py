@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -483,8 +485,6 @@ def test_closing_records_what_waits(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_events_hold_no_text(tmp_path: Path, clock: Clock) -> None:  # AM-17
-    import sqlite3
-
     with SpectorMemory.open(tmp_path, clock=clock) as memory:
         memory.remember("secretword", id="secretid", tags=["secrettag"], session="secretsession")
         memory.recall("secretword", tags=["secrettag"], session="secretsession")
@@ -518,6 +518,66 @@ def test_a_fork_waits_for_the_recorder(tmp_path: Path) -> None:  # F-078
                 finally:
                     os._exit(code)
             assert os.waitpid(child, 0)[1] == 0
+
+
+def test_compacting_settles_recalls(tmp_path: Path, clock: Clock) -> None:
+    """AM-19, R15: their events say nothing more, and nothing that they taught is lost."""
+    with opened_twice(tmp_path, clock) as (memory, behind):
+        for place in range(30):
+            memory.remember(f"apple {place}", id=f"m{place}", tags=[f"t{place % 5}"])
+        behind.recall("apple", recall_mode="observe")
+        for turn in range(60):
+            clock.now += 20_000
+            memory.recall(f"apple {turn % 30}", session="s", tags=[f"t{turn % 5}"])
+            if turn % 7 == 0:
+                memory.reinforce(f"m{turn % 30}", turn % 2 == 0)
+        memory.flush()
+        memory.snapshot()
+        memory.recall("apple 3", session="s")
+        expected = memory._space.replica.learning.as_dict()
+        edges = memory._space.replica.learning.sequence.edges()
+        assert edges
+        memory.flush()
+        hashes = memory.state_hash()
+        expected = memory._space.replica.learning.as_dict()
+        memory.compact()
+        settled = payloads(tmp_path)
+        assert settled.count(None) == 61
+        assert {**memory.state_hash(), "journal": 0} == {**hashes, "journal": 0}
+        memory.compact()  # nothing more to do
+        assert behind.state_hash() == memory.state_hash()
+        memory.recall("apple 4", session="s")
+        memory.flush()
+        hashes = memory.state_hash()
+        assert behind.state_hash() == hashes
+    from spector.store import check
+    from spector.store.space import Space
+
+    assert check(tmp_path).ok
+    original = Space._load_snapshot
+    for load in (original, lambda self, reader: False):
+        Space._load_snapshot = load  # type: ignore[method-assign]
+        try:
+            with SpectorMemory.open(tmp_path, clock=clock) as again:
+                assert again.state_hash() == hashes
+                assert again._space.replica.learning.as_dict()["credit"][:5]
+        finally:
+            Space._load_snapshot = original  # type: ignore[method-assign]
+    assert expected["sessions"]
+
+
+@contextlib.contextmanager
+def opened_twice(path: Path, clock: Clock) -> Iterator[tuple[SpectorMemory, SpectorMemory]]:
+    with (
+        SpectorMemory.open(path, clock=clock, seed=1) as one,
+        SpectorMemory.open(path, clock=clock, seed=1) as other,
+    ):
+        yield one, other
+
+
+def payloads(path: Path) -> list[str | None]:
+    with contextlib.closing(sqlite3.connect(path / "journal.db")) as connection:
+        return [row[0] for row in connection.execute("SELECT payload FROM events WHERE type = 5")]
 
 
 # --- sessions -----------------------------------------------------------------------------------

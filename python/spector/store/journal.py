@@ -582,6 +582,11 @@ class Reader:
             )
         return json.loads(row[0])
 
+    def meta_value(self, key: str, default: Any) -> Any:
+        """The same, with a default for a setting that there need not be."""
+        row = self._connection.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).fetchone()
+        return default if row is None else self.setting(key)
+
     def meta_total(self) -> Total:
         """Count and checksum sum of the settings as they are."""
         crcs = [row[0] for row in self._connection.execute("SELECT crc FROM meta")]
@@ -963,6 +968,18 @@ class Transaction(Reader):
             for slot, row in self.rows(sorted(record.reminded)).items():
                 flags = self.written.get(slot, row)[18] & ~REMINDER
                 self.set_state(row, "remind", record.at, flags=flags)
+
+    def settle_recalls(self) -> int:
+        """Let the events of recalls say nothing any more, so that they take no space; returns how
+        many did. What they taught must be stored in the same transaction."""
+        events = [event for event in self._of_type(EventType.RECALL) if event.payload is not None]
+        changed = [(event_crc(*event[:4], None), event.seq) for event in events]
+        self._connection.executemany(
+            "UPDATE events SET payload = NULL, crc = ? WHERE seq = ?", changed
+        )
+        gained = sum(crc for crc, _ in changed) - sum(event.crc for event in events)
+        self._count("events", 0, gained)
+        return len(events)
 
     def set_state(self, row: MemoryRow, what: str, now: int, **changes: Any) -> None:
         """Store flags or a suppression; `what` names the change in the event."""

@@ -57,6 +57,9 @@ _TRIES: Final = 3
 _AUDITS: Final = ("tags", "valence", "rows")
 #: The setting that says which event was the last erasure.
 ERASED: Final = "erased"
+#: The settings that hold what recalls taught up to an event, and which that is.
+LEARNED: Final = "learned"
+LEARNED_UNTIL: Final = "learned_until"
 
 
 class Space:
@@ -204,15 +207,36 @@ class Space:
                 yield path.parent
 
     def compact(self) -> None:
-        """Free what deleted and replaced memories still hold, on disk and in memory."""
+        """Free what deleted and replaced memories and past recalls still hold, on disk and in
+        memory."""
         self.journal.check_writable()
+        settled = self._settle_recalls()
+        had = False
         with self._exclusive() as folder:
+            if settled and folder is not None:  # these are of events as they were
+                had = bool(snapshots.found(folder))
+                snapshots.remove_all(folder)
             with self._write_lock:
                 self.journal.compact()
             with self._apply_lock:
                 self._replica.compact()
             for path in () if folder is None else snapshots.aside(folder):
                 snapshots.remove(path)
+        if had:
+            self.snapshot()
+
+    def _settle_recalls(self) -> int:
+        """Store what recalls taught, so that their events need not say it (AM-19)."""
+
+        def change(transaction: Transaction) -> int:
+            settled = transaction.settle_recalls()
+            if settled:
+                event = transaction.newest_event()
+                checkpoint = self._replica.learning.checkpoint()
+                transaction.set_meta({LEARNED_UNTIL: event, LEARNED: checkpoint})
+            return settled
+
+        return self.write(change)
 
     def erase(self, memory_id: str, now: int) -> None:
         """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
@@ -326,16 +350,21 @@ class Space:
         if not self._applied:
             self._built = reader.newest_event()
         after = self._applied
+        settled = reader.meta_value(LEARNED_UNTIL, 0)
         last: dict[int, int] = {}
         while events := reader.events(after, _EVENTS_AT_ONCE):
             if audit is not None:
                 audit.add_events(events)
-            for part in _up_to_reflections(events):
+            for part in _parts(events, settled):
                 if is_of_entities(part[0]):
                     self._apply_rows(reader, last, audit)
                     last = {}
                 self._add_last(last, part)
                 self._replica.feed(part)
+                if part[-1].seq == settled:
+                    self._replica.learning.take_checkpoint(reader.setting(LEARNED))
+                    for slot, _ in reader.slots():  # which of them were recalled, nothing says
+                        last.setdefault(slot, EventType.REINFORCE)
             after = events[-1].seq
         self._apply_rows(reader, last, audit)
 
@@ -569,11 +598,12 @@ class Space:
                 self._write_lock.release()
 
 
-def _up_to_reflections(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """The events in parts, so that a reflection on what follows from rows begins one."""
+def _parts(events: Sequence[Event], settled: int) -> Iterator[Sequence[Event]]:
+    """The events in parts, so that a reflection on what follows from rows begins one, and the last
+    event that is settled ends one."""
     start = 0
     for place, event in enumerate(events):
-        if is_of_entities(event) and place > start:
+        if place > start and (is_of_entities(event) or events[place - 1].seq == settled):
             yield events[start:place]
             start = place
     yield events[start:]
