@@ -353,7 +353,10 @@ def test_a_damaged_snapshot_is_set_aside(
     assert found == (live, 0)  # the journal
     assert check(space).ok
     with SpectorMemory.open(space, **models()) as memory:
+        assert memory.status().snapshot is None
+        assert len(memory.status().set_aside) == 2
         memory.snapshot()
+        assert memory.status().snapshot == memory.status().events
         assert state(memory) == live
         memory.compact()
     assert names(space) == ["snapshot-41"]  # what was set aside is gone
@@ -390,7 +393,9 @@ def _resign(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda m: m["origin"]["settings"].update(k1=2), "other settings or another analyzer"),
         (lambda m: m["files"].pop("bm25.idx"), "must hold"),
         (lambda m: m["files"].update(more=[1, 1]), "must hold"),
-        (lambda m: m.pop("files"), "files"),
+        (lambda m: m.pop("files"), "missing or damaged"),
+        (lambda m: m.pop("built"), "missing or damaged"),
+        (lambda m: m.update(more=1), "missing or damaged"),
     ],
 )
 def test_a_snapshot_of_something_else_is_set_aside(

@@ -150,8 +150,10 @@ class Status:
     without_vectors : int
         How many memories lack a vector of a model that this object has; see `encode_missing`.
     set_aside : tuple of str
-        Logs of lost journals that were in the folder when the space was made; nothing of them is
-        in it.
+        Logs of lost journals that were in the folder when the space was made, of which nothing is
+        in it, and snapshots that were damaged, which it does not need.
+    snapshot : int or None
+        The last event in the newest snapshot on disk.
     """
 
     path: str | None
@@ -177,6 +179,7 @@ class Status:
     pending_extractions: int
     without_vectors: int
     set_aside: tuple[str, ...]
+    snapshot: int | None
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -1545,7 +1548,8 @@ class SpectorMemory:
             recalls_lost=self._recorder.dropped,
             pending_extractions=pending,
             without_vectors=lacking,
-            set_aside=tuple(map(str, journal.set_aside())),
+            set_aside=tuple(map(str, [*journal.set_aside(), *self._space.damaged_snapshots()])),
+            snapshot=self._space.newest_snapshot(),
         )
 
     def space(self, name: str, **options: Any) -> SpectorMemory:

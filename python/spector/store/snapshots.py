@@ -127,27 +127,31 @@ def read(path: Path) -> Manifest:
         Something is missing, or not what was written.
     VersionError
         It is of another release.
+    FileNotFoundError
+        Another process has deleted it.
     """
     try:
         text, crc, rest = (path / MANIFEST).read_bytes().split(b"\n")
         if rest or int(crc, 16) != crc32c(text) or len(crc) != 8:
             raise ValueError
         content = json.loads(text)
-    except (OSError, ValueError):
+        if content.pop("format") != FORMAT:
+            raise VersionError(f"{path} is a snapshot of another release")
+        files = dict(content.pop("files"))
+        manifest = Manifest(**{**content, "origin": Origin(**content["origin"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is gone") from None
         raise CorruptionError(f"{path / MANIFEST} is missing or damaged") from None
-    if content.pop("format") != FORMAT:
-        raise VersionError(f"{path} is a snapshot of another release")
-    files = content.pop("files")
-    if f"snapshot-{content['event']}" != path.name:
-        raise CorruptionError(f"{path} is the snapshot of event {content['event']}")
+    if f"snapshot-{manifest.event}" != path.name:
+        raise CorruptionError(f"{path} is the snapshot of event {manifest.event}")
     there = {each.name for each in path.iterdir()} - {MANIFEST}
     if there != files.keys():
         raise CorruptionError(f"{path} must hold {', '.join(sorted(files))}")
     for name, expected in files.items():
         if list(_measure(path / name)) != expected:
             raise CorruptionError(f"{path / name} does not match its checksum")
-    origin = Origin(**content.pop("origin"))
-    return Manifest(**content, origin=origin)
+    return manifest
 
 
 def notices(folder: Path) -> Iterator[str]:

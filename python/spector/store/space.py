@@ -286,6 +286,19 @@ class Space:
                 self._saved = event
         return event
 
+    def newest_snapshot(self) -> int | None:
+        """The event of the newest snapshot on disk."""
+        path = self.journal.path
+        if path is None:
+            return None
+        with translated(str(path.parent)):
+            return max((event for event, _ in snapshots.found(path.parent)), default=None)
+
+    def damaged_snapshots(self) -> list[Path]:
+        """What was set aside."""
+        path = self.journal.path
+        return [] if path is None else snapshots.aside(path.parent)
+
     def snapshot_if_due(self, least: int) -> None:
         """Write a snapshot if there were `least` events since the newest; failing is no error."""
         journal = self.journal
