@@ -215,10 +215,10 @@ def load_json(path: Path) -> Any:
 def save_array(path: Path, array: npt.NDArray[Any]) -> None:
     """Write an array of numbers."""
     with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
+        np.save(file, array)
 
 
 def load_array(path: Path) -> npt.NDArray[Any]:
     """The same back."""
-    array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    array: npt.NDArray[Any] = np.load(path)  # numpy refuses objects
     return array
