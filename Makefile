@@ -12,7 +12,7 @@ demo: $(VENV)/cli.installed
 	$(VENV)/bin/spector demo
 
 test: $(VENV)/test.installed
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto
 
 # Crashes, faults of the disk and damage at full size, under ten minutes; root runs all of it.
 torture: $(VENV)/test.installed

@@ -523,6 +523,7 @@ def test_readers_and_writers_go_on(tmp_path: Path) -> None:  # R9
         for thread in threads:
             thread.start()
         for _ in range(8):
+            memory.remember("grey wolf", id="wolf")
             memory.snapshot()
         stop.set()
         for thread in threads:
