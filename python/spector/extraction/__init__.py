@@ -1,9 +1,10 @@
 """Entities and relations out of texts (EXT-1 to EXT-8).
 
 An extractor is an object with ``extract(id, text)``. `RuleEntityExtractor` reads names off the
-text itself and needs no model; `LlmEntityExtractor` asks a language model. Either goes to
+text itself and needs no model; `SpacyEntityExtractor` runs a pipeline of spaCy;
+`LlmEntityExtractor` asks a language model. Each goes to
 ``SpectorMemory.open(entity_extraction_mode="custom", entity_extractor=...)``; a provider of
-generated text with the mode ``"llm"`` is enough for the second.
+generated text with the mode ``"llm"`` is enough for the last.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from spector.extraction.openai import GenerationError, OpenAIProvider, Usage
     from spector.extraction.protocol import EntityExtractor, Extraction
     from spector.extraction.rules import RuleEntityExtractor
+    from spector.extraction.spacy import SpacyEntityExtractor
     from spector.extraction.worker import ExtractionStats
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "LlmEntityExtractor",
     "OpenAIProvider",
     "RuleEntityExtractor",
+    "SpacyEntityExtractor",
     "Usage",
     "parse",
 ]
@@ -40,6 +43,7 @@ _LAZY = {
     "LlmEntityExtractor": "llm",
     "OpenAIProvider": "openai",
     "RuleEntityExtractor": "rules",
+    "SpacyEntityExtractor": "spacy",
     "Usage": "openai",
 }
 
