@@ -145,6 +145,13 @@ def test_statistics_survive_a_file(tmp_path: Path) -> None:
     assert again.read_bytes()[64:] == file.read_bytes()[64:]
 
 
+def test_a_file_has_the_rights_that_others_have(tmp_path: Path) -> None:
+    taught().save(tmp_path / "tracker")
+    (tmp_path / "plain").write_text("x")
+    assert (tmp_path / "tracker").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:  # PER-4
     file = tmp_path / "coactivation.tracker"
     bandit = taught()

@@ -8,7 +8,7 @@ import pytest
 
 import spector.configuration as configuration
 from shell import spector
-from spector import ConfigurationError, RecallOptions, SpectorMemory
+from spector import ConfigurationError, ProfileAdaptor, RecallOptions, SpectorMemory
 from spector.configuration import OPTIONS, load
 from spector.recall.options import GRAPH_WEIGHTS
 from spector.store.values import UNSET
@@ -38,6 +38,9 @@ def test_every_option_is_in_the_table_with_its_default():
             expected[f"recall.{each.name}"] = getattr(RecallOptions(), each.name)
     for layer, weight in GRAPH_WEIGHTS.items():
         expected[f"recall.graph_weights.{layer}"] = weight
+    for name, parameter in inspect.signature(ProfileAdaptor).parameters.items():
+        if name not in ("profiles", "seed"):
+            expected[f"bandit.{name}"] = parameter.default
     assert table == expected
     ephemeral = set(inspect.signature(SpectorMemory.ephemeral).parameters)
     assert ephemeral - NOT_CONFIGURED <= set(table)
@@ -335,3 +338,11 @@ def test_the_command_line_reads_the_file_of_its_space(tmp_path):
     done = spector("recall", "word", "--path", tmp_path, fails=True)
     assert done.code == 1
     assert "did you mean 'spector.memory.recall.k'" in done.err
+
+
+def test_the_bandit_is_configured(tmp_path):  # PAD-5
+    config = {"spector": {"memory": {"bandit": {"policy": "thompson", "minimum": 0}}}}
+    with SpectorMemory.ephemeral(config=config) as memory:
+        assert "thompson" in repr(memory.bandit)
+    with pytest.raises(ConfigurationError, match=r"bandit\.policy must be one of"):
+        SpectorMemory.ephemeral(config={"spector.memory.bandit.policy": "greedy"})

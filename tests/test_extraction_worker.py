@@ -417,3 +417,26 @@ def test_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         memory.remember("a")
         memory.remember("b")
         assert memory.extraction.stats().mean_latency == 1.0
+
+
+def test_an_extractor_that_wants_to_exit_is_one_that_failed() -> None:  # EXT-7
+    class Exits:
+        calls = 0
+
+        def extract(self, id: str, text: str) -> Any:
+            self.calls += 1
+            if self.calls < 4:
+                raise SystemExit("out")
+            return ["Ann"], []
+
+    with SpectorMemory.ephemeral(
+        entity_extraction_mode="custom", entity_extractor=Exits()
+    ) as memory:
+        memory.extraction._backoff = 0.01
+        memory.remember("met Ann", id="a")
+        memory.extraction.drain(30)
+        stats = memory.extraction.stats()
+        assert (stats.failed, stats.last_error) == (1, "SystemExit: out")
+        memory.remember("met Ann", id="b")
+        assert memory.extraction.drain(30)
+        assert [one.name for one in memory.inspect("b").entities] == ["Ann"]

@@ -147,6 +147,8 @@ def test_what_gives_no_signal(memory: SpectorMemory) -> None:
         (("b", True), {}, UnknownMemoryError, "no memory has the id 'b'"),
         (("a", True), {"recall": "nonsense"}, ValueError, "recall must be the token"),
         (("a", True), {"recall": "00.balanced.2.0."}, ValueError, "recall must be the token"),
+        (("a", True), {"recall": ""}, ValueError, "a recall that does not count"),
+        (("a", True), {"recall": "0.balanced.1.0.."}, ValueError, "recall did not return 'a'"),
     ],
 )
 def test_bad_outcomes_change_nothing(
@@ -419,6 +421,32 @@ def test_a_reminder_comes_up_once(memory: SpectorMemory, clock: Clock) -> None:
     memory.flush()
     assert ids(memory.recall("apple", k=1)) == ["a"]
     assert ids(memory.recall("dentist")) == [one]
+
+
+def test_threads_share_out_reminders(memory: SpectorMemory) -> None:  # IMP-4
+    import threading
+
+    memory.remember("apple", id="a")
+    due = {memory.schedule_reminder(f"reminder {n}", START) for n in range(20)}
+    seen: list[str] = []
+
+    def ask() -> None:
+        for _ in range(5):
+            seen.extend(hit.id for hit in memory.recall("apple", k=1) if hit.mode == "reminder")
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == sorted(due)
+
+
+def test_a_session_may_be_any_text(memory: SpectorMemory) -> None:
+    memory.remember("apple", id="a")
+    for session in ("\ud800", "日本", "x" * 1000):
+        assert ids(memory.recall("apple", session=session)) == ["a"]
+        assert memory.why_not("a", "apple", session=session).found
 
 
 def test_reminders_survive_closing(tmp_path: Path, clock: Clock) -> None:  # AM-17

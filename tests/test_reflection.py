@@ -116,6 +116,52 @@ def test_the_text_of_a_cluster_may_be_made(clock: Clock) -> None:
         assert all(memory.inspect(f"build{n}").pinned for n in range(5))
 
 
+def test_what_was_made_of_an_erased_memory_is_erased(tmp_path: Path, clock: Clock) -> None:
+    """AM-20, R16: a summary holds the text of its sources."""
+    with opened(tmp_path, clock) as memory:
+        for place in range(6):
+            tags = ["pump"]
+            memory.remember(
+                f"pump seal worn w{place}zq", id=f"s{place}", type="episodic", tags=tags
+            )
+        memory.reflect(consolidate=True)
+        (made,) = (found for found in memory.browse() if found.source == "consolidated")
+        marker = made.text.split()[-1]
+        memory.forget(f"s{marker[1]}", erase=True)
+        assert made.id not in memory
+        assert len(memory) == 5
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path.name for path in files if marker.encode() in path.read_bytes()]
+
+
+def test_two_that_consolidate_at_once_make_each_summary_once(tmp_path: Path, clock: Clock) -> None:
+    """RFL-2: whoever marks the sources first makes it."""
+    with opened(tmp_path, clock) as one, opened(tmp_path, clock) as two:
+        episodes(one, 6, "build")
+
+        def meanwhile(texts: Any) -> str:
+            two.reflect(consolidate=True)
+            return "late"
+
+        assert one.reflect(consolidate=True, summarise=meanwhile)["consolidate"].counts["made"] == 0
+        assert [found.source for found in two.browse()].count("consolidated") == 1
+
+
+def test_a_summary_without_text_uses_no_source_up(clock: Clock) -> None:  # RFL-2
+    with SpectorMemory.ephemeral(clock=clock) as memory:
+        episodes(memory, 5, "build")
+        report = memory.reflect(consolidate=True, summarise=lambda texts: " ")
+        assert report["consolidate"].error == "ValueError: summarise must give a text, got ' '"
+        assert memory.reflect(consolidate=True)["consolidate"].counts["made"] == 1
+
+
+def test_reflecting_inside_a_reflection_is_refused(clock: Clock) -> None:  # RFL-9
+    with SpectorMemory.ephemeral(clock=clock) as memory:
+        episodes(memory, 5, "build")
+        report = memory.reflect(consolidate=True, summarise=lambda texts: str(memory.reflect()))
+        assert "must not be called by what it calls" in str(report["consolidate"].error)
+
+
 def test_vectors_keep_clusters_apart(clock: Clock) -> None:  # RFL-2
     vectors = np.eye(4, dtype=np.float32)
     with SpectorMemory.ephemeral(clock=clock) as memory:

@@ -29,6 +29,7 @@ from spector.recall.options import (
     SCORE_COMBINES,
     SCORING_MODES,
 )
+from spector.store.bandit import POLICIES
 from spector.store.values import nearest, show
 
 __all__ = ["FILES", "OPTIONS", "Configuration", "Option", "Setting", "load"]
@@ -191,6 +192,12 @@ OPTIONS: Final = (
     Option("ann", bool, False, "HNSW beyond 20,000 memories (DEN-2)"),
     Option("auto_tags", bool, False, "give memories without tags those in their text"),
     Option("flashbulb_threshold", float, 3.0, "surprise that pins a memory (IMP-2)", 0, 100),
+    _word("bandit.policy", "epsilon_greedy", POLICIES, "how profile auto explores"),
+    Option("bandit.epsilon", float, 0.1, "share of choices by chance (PAD-4)", 0, 1),
+    Option("bandit.alpha", float, 0.15, "weight of the newest outcome (PAD-5)", 1e-9, 1),
+    Option("bandit.minimum", int, 10, "outcomes before a context is known (PAD-3)", 0, 2**31),
+    Option("bandit.back_off", bool, False, "else go by its tags, then by all"),
+    _word("bandit.default", DEFAULT, PROFILES, "profile of an unknown context"),
     Option("merge_near_duplicates", bool, False, "nearly equal memories become one (IMP-3)"),
     Option(
         "strengthen_on_reinforce",
@@ -296,7 +303,9 @@ class Configuration:
     @property
     def open(self) -> dict[str, Any]:
         """Keywords of `SpectorMemory.open` that are not left at their default."""
-        return self._given("")
+        given = self._given("")
+        bandit = self._given("bandit.")
+        return {**given, "bandit": bandit} if bandit else given
 
     @property
     def recall(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from spector import arguments
 from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
+from spector.errors import SpectorError
 from spector.extraction.worker import ExtractionWorker, choose
 from spector.profiles import AUTO, DEFAULT
 from spector.recall.around import Surroundings, around
@@ -261,6 +262,7 @@ class SpectorMemory:
         self._sessions = Sessions(strengthen_on_reinforce)
         self._reflecting: Future[ReflectionReport] | None = None
         self._reflecting_lock = threading.Lock()
+        self._reflecting_thread = 0
         # Closes at garbage collection and at exit, if nobody did before.
         self._finalizer = weakref.finalize(self, _close, self._recorder, self.extraction, space)
 
@@ -854,7 +856,8 @@ class SpectorMemory:
         erase : bool
             Also leave no byte of it in any file of the space (AM-20): the journal is written anew,
             which takes time in proportion to its size. Without it the bytes can stay in the journal
-            until the space they took is used again. Backups and exports are yours to care for.
+            until the space they took is used again. Memories that `reflect` made of it are erased
+            as well. Backups and exports are yours to care for.
 
         Raises
         ------
@@ -913,7 +916,7 @@ class SpectorMemory:
             reported = arguments.whole("valence", valence, -128, 127)
         if recall is not None and not isinstance(recall, str):
             raise TypeError(f"recall must be a str, got {show(recall)}")
-        stated = None if recall is None else Credit.from_token(recall)
+        stated, returned = (None, None) if recall is None else Credit.from_token(recall)
         now = self._now()
         records = self._recorder.take()
 
@@ -921,6 +924,8 @@ class SpectorMemory:
             transaction.recalled(records)
             row = transaction.find(memory_id)
             slot = row[0]
+            if returned is not None and slot not in returned:
+                raise ValueError(f"recall did not return {show(memory_id)}: it is another's token")
             credit = stated or self._credit(slot, records)
             partners = self._sessions.partners(slot) if reported > 0 else []
             pairs = sorted(transaction.rows(partners))
@@ -1065,11 +1070,12 @@ class SpectorMemory:
         self._space.journal.check_writable()
         with self._reflecting_lock:
             running = self._reflecting
+            if running is not None and self._reflecting_thread == threading.get_ident():
+                raise SpectorError("reflect must not be called by what it calls itself")
+            mine = running is None
             if running is None:
                 running = self._reflecting = Future()
-                mine = True
-            else:
-                mine = False
+                self._reflecting_thread = threading.get_ident()
         if not mine:
             return running.result()
         try:
@@ -1310,6 +1316,8 @@ class SpectorMemory:
         credit = Credit(*bandit.key(context), options.profile, choice.propensity)
         if learn:
             for answer in found:
+                if answer.reminded:
+                    answer.keep_reminders(self._sessions.claim(answer.reminded))
                 self._sessions.note(session, answer)
                 if answer.slots or answer.lateral or answer.reminded:
                     self._recorder.add(
@@ -1333,6 +1341,7 @@ class SpectorMemory:
                 options.profile,
                 choice.explored,
                 credit if learn else None,
+                (*answer.slots, *answer.lateral),
             )
             for query, answer in zip(asked, found, strict=True)
         ]

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from spector.records import ScoringOptions
 from spector.store.graphs import reflect_payload
-from spector.store.journal import Reader, Transaction
+from spector.store.journal import MADE_BY_REFLECTION, Reader, Transaction
 from spector.store.model import CONSOLIDATED, PINNED, UNRESOLVED, MemoryRow, tags_of
 from spector.store.replica import Replica
 from spector.store.space import Space
+from spector.store.values import show
 
 __all__ = ["Reflection", "ReflectionReport", "Step"]
 
@@ -168,29 +169,57 @@ class Reflection:
             common = set.intersection(*(set(tags_of(row)) for row in members))
             central = texts[_central(cluster, vectors, texts)]
             text = self._summarise(texts) if self._summarise else central
-            self._store(
-                {
-                    "text": text,
-                    "type": "semantic",
-                    "source": "consolidated",
-                    "tags": sorted(common),
-                    "importance": float(np.mean([row[14] for row in members])),
-                    "valence": max((row[16] for row in members), key=abs),
-                    "metadata": {"sources": [row[1] for row in members]},
-                }
-            )
-            flags = CONSOLIDATED | (PINNED if self._pin else 0)
-
-            def change(
-                transaction: Transaction, cluster: Sequence[int] = cluster, flags: int = flags
-            ) -> None:
-                for row in transaction.rows(cluster).values():
-                    transaction.set_state(row, "consolidated", self._now, flags=row[18] | flags)
-
-            self._space.write(change)
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"summarise must give a text, got {show(text)}")
+            if not self._claim(members):  # another process was first, or one of them is gone
+                continue
+            try:
+                self._store(
+                    {
+                        "text": text,
+                        "type": "semantic",
+                        "source": MADE_BY_REFLECTION,
+                        "tags": sorted(common),
+                        "importance": float(np.mean([row[14] for row in members])),
+                        "valence": max((row[16] for row in members), key=abs),
+                        "metadata": {"sources": [row[1] for row in members]},
+                    }
+                )
+            except BaseException:
+                self._release(members)
+                raise
             joined += 1
             sources += len(cluster)
         return {"made": joined, "sources": sources}
+
+    def _claim(self, members: Sequence[MemoryRow]) -> bool:
+        """Mark the sources, if all are as they were read and nobody else has."""
+        flags = CONSOLIDATED | (PINNED if self._pin else 0)
+
+        def change(transaction: Transaction) -> bool:
+            there = transaction.rows([row[0] for row in members])
+            fresh = [there.get(row[0]) for row in members]
+            if any(row is None or row[18] & CONSOLIDATED for row in fresh):
+                return False
+            if any(
+                now is None or now[2] != row[2] for now, row in zip(fresh, members, strict=True)
+            ):
+                return False
+            for row in there.values():
+                transaction.set_state(row, "consolidated", self._now, flags=row[18] | flags)
+            return True
+
+        return self._space.write(change)
+
+    def _release(self, members: Sequence[MemoryRow]) -> None:
+        """Take the marks back."""
+
+        def change(transaction: Transaction) -> None:
+            for row in transaction.rows([row[0] for row in members]).values():
+                flags = row[18] & ~CONSOLIDATED
+                transaction.set_state(row, "consolidated", self._now, flags=flags)
+
+        self._space.write(change)
 
     # RFL-4 to RFL-7
 

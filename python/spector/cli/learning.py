@@ -90,7 +90,9 @@ def mark(
     spector mark 01JXK3V8Q2M4T --pinned
     """
     if pinned is None and resolved is None:
-        raise typer.BadParameter("one of --pinned, --unpinned, --resolved, --unresolved")
+        raise typer.BadParameter(
+            "one of --pinned, --unpinned, --resolved and --unresolved must be given"
+        )
     with _open(path) as memory:
         if pinned is not None:
             (memory.pin if pinned else memory.unpin)(id)
@@ -106,7 +108,9 @@ def remind(
     path: SpacePath = _DEFAULT_PATH,
     json: Json = False,
 ) -> None:
-    """Store a text that the first recall from a time on brings up; prints its id.
+    """Store a text that the first recall that counts brings up from a time on; prints its id.
+
+    Recalls of a program count, and `spector recall --learn`.
 
     \b
     spector remind "renew the certificate" --at 2031-05-01

@@ -414,7 +414,7 @@ class ExtractionWorker:
                 if available is not None and not available():
                     raise SpectorError("the extractor is not available")
                 return cleaned(self._extractor.extract(row[1], row[2]))
-            except Exception as error:
+            except BaseException as error:  # SystemExit, too, would only end this thread
                 self._note_error(error)
                 if getattr(error, "final", False):  # whoever raised it has tried often enough
                     break
@@ -433,7 +433,7 @@ class ExtractionWorker:
             self._seconds += seconds
             self._done += 1
 
-    def _note_error(self, error: Exception) -> None:
+    def _note_error(self, error: BaseException) -> None:
         with self._changed:
             self._last_error = f"{type(error).__name__}: {error}"[:300]
 

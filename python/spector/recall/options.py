@@ -201,7 +201,7 @@ class RecallOptions:
         put("_given", frozenset(given))
         check_choice("recall_mode", self.recall_mode, RECALL_MODES)
         if self.session is not None:
-            check_label("session", self.session)
+            put("session", check_label("session", self.session))
         if self.as_of is not None:
             put("as_of", check_time("as_of", self.as_of, end_of_day=True))
         # An iterable of tags may be one that can be read only once.

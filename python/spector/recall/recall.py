@@ -48,6 +48,13 @@ class Answer:
     reminded: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()  # hashed (STDP-2)
 
+    def keep_reminders(self, own: frozenset[int]) -> None:
+        """Leave out reminders but these: another recall delivers them. They come first."""
+        chosen = [slot in own for slot in self.reminded]
+        ahead = [hit for hit, kept in zip(self.hits, chosen, strict=False) if kept]
+        self.hits = [*ahead, *self.hits[len(chosen) :]]
+        self.reminded = tuple(slot for slot in self.reminded if slot in own)
+
 
 Query = tuple["str | None", "npt.NDArray[np.float32] | None"]
 
@@ -175,7 +182,7 @@ def _answer(
         () if context is None else tuple(context.degraded),
         tuple(slots),
         tuple(slot for slot, _ in lateral),
-        tuple(due),
+        tuple(slot for slot in due if slot in rows),
         first_tags(_tags(rows, slots)),
     )
 

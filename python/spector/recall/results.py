@@ -150,7 +150,16 @@ class Results(Sequence[Hit]):
         count.
     """
 
-    __slots__ = ("_credit", "_hits", "degraded", "explored", "profile", "query", "seconds")
+    __slots__ = (
+        "_credit",
+        "_hits",
+        "_slots",
+        "degraded",
+        "explored",
+        "profile",
+        "query",
+        "seconds",
+    )
 
     def __init__(
         self,
@@ -161,6 +170,7 @@ class Results(Sequence[Hit]):
         profile: str = DEFAULT,
         explored: bool = False,
         credit: Credit | None = None,
+        slots: tuple[int, ...] = (),
     ) -> None:
         self._hits = tuple(hits)
         self.query = query
@@ -169,11 +179,12 @@ class Results(Sequence[Hit]):
         self.profile = profile
         self.explored = explored
         self._credit = credit
+        self._slots = slots
 
     @property
     def token(self) -> str:
         """See above."""
-        return "" if self._credit is None else self._credit.token()
+        return "" if self._credit is None else self._credit.token(self._slots)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -189,6 +200,7 @@ class Results(Sequence[Hit]):
                 self.profile,
                 self.explored,
                 self._credit,
+                self._slots,
             )
         return self._hits[index]
 

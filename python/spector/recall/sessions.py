@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Sessions:
     def __init__(self, strengthen: bool = False) -> None:
         self.implicit = os.urandom(8).hex()
         self.reminded: frozenset[int] = frozenset()
+        self._lock = threading.Lock()  # guards `reminded`
         self._strengthen = strengthen
         self._returned: dict[str, Counter[int]] = {}
         self._recalls: dict[int, tuple[int, ...]] = {}  # by number: what it returned
@@ -38,10 +40,15 @@ class Sessions:
         """How often each memory was returned in a session."""
         return self._returned.get(session, _NONE) if session else _NONE
 
+    def claim(self, reminders: Sequence[int]) -> frozenset[int]:
+        """Those of these reminders that nobody else delivers."""
+        with self._lock:
+            own = frozenset(reminders) - self.reminded
+            self.reminded |= own
+            return own
+
     def note(self, session: str, answer: Answer) -> None:
         """A recall that counts gave this answer."""
-        if answer.reminded:
-            self.reminded |= frozenset(answer.reminded)
         if session:
             if session not in self._returned and len(self._returned) >= _SESSIONS:
                 self._returned.pop(next(iter(self._returned)), None)

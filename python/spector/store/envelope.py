@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -37,25 +36,21 @@ def write(
     header = _HEADER.pack(
         magic, version, 0, shape, 0, count, count, len(payload), now, now, crc32c(payload)
     )
-    temporary = ""
+    temporary = target.parent / f".spector-{os.urandom(8).hex()}.tmp"
     try:
-        descriptor, temporary = tempfile.mkstemp(
-            prefix=".spector-", suffix=".tmp", dir=target.parent
-        )
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(header + _CRC.pack(crc32c(header)) + payload)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(target)
+        temporary.replace(target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
     except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise StorageError(error.errno or 0, f"{target}: {error.strerror or error}") from error
 
 

@@ -126,6 +126,8 @@ _KEPT_MATCHES: Final = 32  # answers to filters, of at most so many slots
 _KEPT_SLOTS: Final = 100_000
 _IDLE_READERS: Final = 8  # connections kept open for the next recall
 CLOSE_TIMEOUT: Final = 5.0  # seconds
+#: The source of what stands for others (RFL-2).
+MADE_BY_REFLECTION: Final = "consolidated"
 _PASSIVE_PAUSE: Final = 300_000  # milliseconds in which a memory is returned once (SCO-10)
 _HEADER_BYTES: Final = 100
 _IMMUTABLE: Final = "immutable=1"
@@ -379,6 +381,17 @@ class Reader:
             ).fetchone()
             if Total(count, add_crc(0, crc_sum)) != totals[name]:
                 yield f"the rows of {name} do not add up to the stored totals"
+
+    def consolidated_from(self, memory_id: str) -> list[MemoryRow]:
+        """The memories that a reflection made of this one and others (RFL-2)."""
+        cursor = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM memories WHERE source = ? ORDER BY slot", (MADE_BY_REFLECTION,)
+        )
+        return [
+            self._verified(row)
+            for row in cursor
+            if memory_id in json.loads(row[12]).get("sources", ())
+        ]
 
     def feeble(self, importance: float, without: int) -> list[int]:
         """Episodic memories of less importance and with none of these flags."""

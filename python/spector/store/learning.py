@@ -49,22 +49,29 @@ class Credit(NamedTuple):
     propensity: float
     lateral: bool = False
 
-    def token(self) -> str:
-        """The same as a text that `from_token` reads."""
+    def token(self, slots: Iterable[int]) -> str:
+        """The same as a text that `from_token` reads, for one recall that returned these."""
         tags = ",".join(f"{tag:x}" for tag in self.tags)
-        return f"{self.context:016x}.{self.profile}.{self.propensity:.6f}.{tags}"
+        returned = ",".join(f"{slot:x}" for slot in slots)
+        return f"{self.context:016x}.{self.profile}.{self.propensity:.6f}.{tags}.{returned}"
 
     @classmethod
-    def from_token(cls, token: str) -> Credit:
-        """What a recall said in its token."""
+    def from_token(cls, token: str) -> tuple[Credit, frozenset[int]]:
+        """What a recall said in its token, and the slots that it returned."""
+        if not token:
+            raise ValueError(
+                "recall is the token of a recall that does not count: of recall_mode 'observe' or"
+                " with as_of"
+            )
         try:
             context, profile, rest = token.split(".", 2)
-            propensity, tags = rest.rsplit(".", 1)
+            propensity, tags, returned = rest.rsplit(".", 2)
             singles = tuple(int(tag, 16) for tag in tags.split(",") if tag)
+            slots = frozenset(int(slot, 16) for slot in returned.split(",") if slot)
             share = float(propensity)
             if profile not in PROFILES or not 0 < share <= 1:
                 raise ValueError
-            return cls(int(context, 16), singles, profile, share)
+            return cls(int(context, 16), singles, profile, share), slots
         except ValueError:
             raise ValueError(f"recall must be the token of a Results, got {show(token)}") from None
 

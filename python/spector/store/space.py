@@ -242,6 +242,8 @@ class Space:
         """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
 
         def change(transaction: Transaction) -> None:
+            for made in transaction.consolidated_from(memory_id):
+                transaction.forget_row(made, now)
             transaction.forget(memory_id, now)
             transaction.set_meta({ERASED: transaction.log[-1].seq})
 
