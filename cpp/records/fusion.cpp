@@ -121,8 +121,8 @@ Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> sco
   entries.reserve(slots.size() + extra.size());
   for (std::size_t i = 0; i < slots.size(); ++i) entries.push_back({slots[i], scores[i]});
   for (std::size_t i = 0; i < extra.size(); ++i) entries.push_back({extra[i], gains[i]});
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.slot < b.slot; });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.slot < b.slot; });
   std::size_t n = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (n > 0 && entries[n - 1].slot == entries[i].slot) {
