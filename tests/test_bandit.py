@@ -157,6 +157,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:  # PER-4
     bandit = taught()
     bandit.save(file)
     whole = file.read_bytes()
+    before = bandit.stats()
     for place in range(len(whole)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with pytest.raises((CorruptionError, VersionError)):
@@ -165,7 +166,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:  # PER-4
         file.write_bytes(whole[:length])
         with pytest.raises(CorruptionError):
             bandit.restore(file)
-    assert bandit.stats() == taught().stats() or len(bandit) == 1
+    assert bandit.stats() == before
 
 
 def test_signals_of_many_threads_are_all_there() -> None:  # PAD-11

@@ -562,12 +562,9 @@ def test_compacting_settles_recalls(tmp_path: Path, clock: Clock) -> None:
         memory.flush()
         memory.snapshot()
         memory.recall("apple 3", session="s")
-        expected = memory._space.replica.learning.as_dict()
-        edges = memory._space.replica.learning.sequence.edges()
-        assert edges
         memory.flush()
+        assert memory._space.replica.learning.sequence.edges()
         hashes = memory.state_hash()
-        expected = memory._space.replica.learning.as_dict()
         memory.compact()
         settled = payloads(tmp_path)
         assert settled.count(None) == 61
@@ -588,10 +585,8 @@ def test_compacting_settles_recalls(tmp_path: Path, clock: Clock) -> None:
         try:
             with SpectorMemory.open(tmp_path, clock=clock) as again:
                 assert again.state_hash() == hashes
-                assert again._space.replica.learning.as_dict()["credit"][:5]
         finally:
             Space._load_snapshot = original  # type: ignore[method-assign]
-    assert expected["sessions"]
 
 
 @contextlib.contextmanager

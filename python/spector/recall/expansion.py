@@ -405,13 +405,12 @@ def _passes_gate(
     """
     passing = np.isin(extra, context.found.slots)
     records = context.replica.records
-    for place in np.flatnonzero(~passing).tolist():
-        slot = int(extra[place])
-        if slot in records:
-            header = records.header(slot)
-            _, decay = records.factors([slot], context.scoring)
-            weight = 1 + 0.4 * header["importance"] / 10 * float(decay[0])
-            passing[place] = gains[place] * weight >= context.options.graph_expansion_threshold
+    others = [place for place in np.flatnonzero(~passing).tolist() if int(extra[place]) in records]
+    if others:
+        slots = extra[others].astype(np.uint32)
+        _, decays = records.factors(slots, context.scoring)
+        weights = 1 + 0.4 * records.headers(slots)["importance"] / 10 * decays
+        passing[others] = gains[others] * weights >= context.options.graph_expansion_threshold
     return passing
 
 

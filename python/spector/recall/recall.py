@@ -106,7 +106,8 @@ def allowed(
         masks.append(reader.matching(Filter(tags=situation.focus.tags)))
     if options.scoring_mode == "associative" and situation.session:  # PRO-15
         recent = replica.learning.recent_tags(situation.session)
-        names = replica.graphs.named(replica.learning.expected(recent)) if recent else ()
+        expected = {*recent, *replica.learning.following(recent)}
+        names = replica.graphs.named(expected) if recent else ()
         if names:
             masks.append(reader.matching(Filter(tags=names, tag_match="any")))
     for mask in masks:

@@ -18,6 +18,7 @@ from spector import lexical
 from spector.encoding import Encoded, Models
 from spector.errors import ConfigurationError
 from spector.records import Answer, ScoringOptions
+from spector.store.learning import tag_hash
 from spector.store.nearby import LEAST_KEPT
 from spector.store.replica import Replica
 from spector.store.vectors import check_tokens, usable_weights
@@ -429,11 +430,13 @@ def adapt(context: RecallContext) -> None:
     if context.returned and options.habituation < 1:
         times = [context.returned.get(slot, 0) for slot in slots.tolist()]
         factors = np.maximum(_LEAST_HABITUATED, options.habituation ** np.asarray(times))
-    if context.recent and context.replica.learning.sequence.stats()["edges"]:
-        tags, follows = context.replica.graphs.capture.tags, context.replica.learning.follows
+    following = context.replica.learning.following(context.recent)
+    if following:
+        tags = context.replica.graphs.capture.tags
         share = 1.0 if options.scoring_mode == "associative" else _FOLLOWING
         factors = factors * [
-            1 + share * follows(context.recent, tags(slot)) for slot in slots.tolist()
+            1 + share * max((following.get(tag_hash(tag), 0.0) for tag in tags(slot)), default=0.0)
+            for slot in slots.tolist()
         ]
     if context.exact:
         exact = np.isin(slots, context.lists["keyword"].slots)

@@ -281,18 +281,13 @@ class Learning:
         known = self._sessions.get(session)
         return () if known is None else tuple(known.recent)
 
-    def follows(self, recent: Sequence[str], tags: Iterable[str]) -> float:
-        """The strongest weight from one of the hashed tags to one of a record's (HAB-2)."""
-        hashed = [tag_hash(tag) for tag in tags]
-        return max(
-            (self.sequence.weight(a, b) for a in recent for b in hashed if a != b), default=0.0
-        )
-
-    def expected(self, recent: Sequence[str]) -> set[str]:
-        """The hashed tags of a session and those that follow them (PRO-15)."""
-        found = set(recent)
+    def following(self, recent: Sequence[str]) -> dict[str, float]:
+        """The hashed tags that follow these, each with its strongest weight (HAB-2, PRO-15)."""
+        found: dict[str, float] = {}
+        every = self.sequence.capacity
         for tag in recent:
-            found.update(target for target, _ in self.sequence.predict(tag))
+            for target, weight in self.sequence.predict(tag, every):
+                found[target] = max(weight, found.get(target, 0.0))
         return found
 
     def checkpoint(self) -> str:
