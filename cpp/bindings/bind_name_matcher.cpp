@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/shared.hpp"
 #include "bindings/arrays.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
@@ -13,20 +14,23 @@ namespace py = pybind11;
 
 namespace spector::bindings {
 
+using Matcher = Shared<NameMatcher>;
+
 void register_name_matcher(py::module_& module) {
-  py::class_<NameMatcher>(module, "NameMatcher")
+  py::class_<Matcher>(module, "NameMatcher")
       .def(py::init<>())
       .def(
           "add",
-          [](NameMatcher& matcher, const py::object& name, std::uint32_t number) {
+          [](Matcher& matcher, const py::object& name, std::uint32_t number) {
             const Utf8 text(name, "name");
             const GilRelease free;
-            return matcher.add(text.view(), number);
+            return matcher.write(
+                [&](NameMatcher& store) { return store.add(text.view(), number); });
           },
           py::arg("name"), py::arg("number"))
       .def(
           "add_many",
-          [](NameMatcher& matcher, const py::list& names, const Array<std::uint32_t>& numbers) {
+          [](Matcher& matcher, const py::list& names, const Array<std::uint32_t>& numbers) {
             const auto span = span_of(numbers);
             if (span.size() != names.size()) {
               throw std::invalid_argument("names and numbers must have equal lengths");
@@ -35,17 +39,20 @@ void register_name_matcher(py::module_& module) {
             texts.reserve(names.size());
             for (const py::handle name : names) texts.emplace_back(name, "name");
             const GilRelease free;
-            for (std::size_t i = 0; i < texts.size(); ++i) matcher.add(texts[i].view(), span[i]);
+            matcher.write([&](NameMatcher& store) {
+              for (std::size_t i = 0; i < texts.size(); ++i) store.add(texts[i].view(), span[i]);
+            });
           },
           py::arg("names"), py::arg("numbers").noconvert())
       .def(
           "find",
-          [](const NameMatcher& matcher, const py::object& text) {
+          [](const Matcher& matcher, const py::object& text) {
             const Utf8 utf8(text, "text");
             std::vector<NameMatcher::Match> matches;
             {
               const GilRelease free;
-              matches = matcher.find(utf8.view());
+              matches = matcher.read(
+                  [&](const NameMatcher::View& view) { return view.find(utf8.view()); });
             }
             py::list found(matches.size());
             for (std::size_t i = 0; i < matches.size(); ++i) {
@@ -55,8 +62,13 @@ void register_name_matcher(py::module_& module) {
             return found;
           },
           py::arg("text"))
-      .def("size", &NameMatcher::size)
-      .def("memory_bytes", &NameMatcher::memory_bytes);
+      .def("size",
+           [](const Matcher& matcher) {
+             return matcher.read([](const NameMatcher::View& view) { return view.size(); });
+           })
+      .def("memory_bytes", [](const Matcher& matcher) {
+        return matcher.read([](const NameMatcher::View& view) { return view.memory_bytes(); });
+      });
 }
 
 }  // namespace spector::bindings

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "base/error.hpp"
 #include "lexical/unicode.hpp"
@@ -117,84 +116,117 @@ Words words_of(std::string_view text) {
   return found;
 }
 
-}  // namespace
-
-std::size_t NameMatcher::Children::place(std::uint32_t parent, std::uint32_t word) const noexcept {
-  const std::size_t mask = slots_.size() - 1;
+// Where a child is in the slots, or would be; there is at least one empty one.
+template <class Slots>
+std::size_t place(const Slots& slots, std::uint32_t parent, std::uint32_t word) noexcept {
+  const std::size_t mask = slots.size() - 1;
   const std::uint64_t key = std::uint64_t{parent} << 32 | word;
   std::size_t at = (key * 0x9e3779b97f4a7c15U >> 32) & mask;
-  while (slots_[at].child != 0 && (slots_[at].parent != parent || slots_[at].word != word)) {
+  while (slots[at].child != 0 && (slots[at].parent != parent || slots[at].word != word)) {
     at = (at + 1) & mask;
   }
   return at;
 }
 
-std::uint32_t NameMatcher::Children::find(std::uint32_t parent, std::uint32_t word) const noexcept {
-  return slots_.empty() ? 0 : slots_[place(parent, word)].child;
+}  // namespace
+
+std::uint32_t NameMatcher::View::child(std::uint32_t parent, std::uint32_t word) const noexcept {
+  return slots_.size() == 0 ? 0 : slots_[place(slots_, parent, word)].child;
 }
 
-void NameMatcher::Children::insert(std::uint32_t parent, std::uint32_t word, std::uint32_t child) {
-  if ((size_ + 1) * 4 > slots_.size() * 3) {
-    std::vector<Slot> old(std::max<std::size_t>(64, slots_.size() * 2));
-    old.swap(slots_);
-    for (const Slot& slot : old) {
-      if (slot.child != 0) slots_[place(slot.parent, slot.word)] = slot;
-    }
+NameMatcher::NameMatcher(EpochDomain& epochs)
+    : heap_(epochs), words_(epochs), slots_(heap_), nodes_(heap_), entries_(heap_) {
+  nodes_.resize(1);
+}
+
+NameMatcher::View NameMatcher::view() const noexcept {
+  View view;
+  view.words_ = &words_;
+  view.slots_ = slots_.view();
+  view.nodes_ = nodes_.view();
+  view.entries_ = entries_.view();
+  view.size_ = size_;
+  view.bytes_ = heap_.next_bytes();
+  return view;
+}
+
+void NameMatcher::published() noexcept {
+  slots_.published();
+  nodes_.published();
+  entries_.published();
+  published_size_ = size_;
+  heap_.published();
+}
+
+void NameMatcher::rollback() noexcept {
+  slots_.rollback();
+  nodes_.rollback();
+  entries_.rollback();
+  size_ = published_size_;
+  heap_.rollback();
+}
+
+void NameMatcher::insert(const Slot& slot) {
+  // Every node but the root has a slot.
+  if (nodes_.size() * 4 > slots_.size() * 3) grow();
+  slots_.edit(place(slots_, slot.parent, slot.word)) = slot;
+}
+
+void NameMatcher::grow() {
+  std::vector<Slot> grown(std::max<std::size_t>(64, slots_.size() * 2));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.child != 0) grown[place(grown, slot.parent, slot.word)] = slot;
   }
-  slots_[place(parent, word)] = {parent, word, child};
-  ++size_;
+  slots_.assign(grown);
 }
 
 bool NameMatcher::add(std::string_view name, std::uint32_t number) {
   const Words words = words_of(name);
   if (words.words.empty() || words.words.size() > kLongest) return false;
-  const std::unique_lock lock(mutex_);
   std::uint32_t node = 0;
   for (std::size_t i = 0; i < words.words.size(); ++i) {
     const std::uint32_t word = words_.intern(words[i]);
-    std::uint32_t child = children_.find(node, word);
+    std::uint32_t child = slots_.size() == 0 ? 0 : slots_[place(slots_, node, word)].child;
     if (child == 0) {
       child = static_cast<std::uint32_t>(nodes_.size());
-      nodes_.emplace_back();
-      children_.insert(node, word, child);
+      nodes_.push_back({});
+      insert({node, word, child});
     }
     node = child;
   }
-  Node& end = nodes_[node];
-  for (std::uint32_t at = end.first; at != kNone; at = entries_[at].next) {
-    if (entries_[at].number == number) {
-      end.capital &= words.words[0].capital;
-      return true;
-    }
+  const bool capital = nodes_[node].capital && words.words[0].capital;
+  if (nodes_[node].capital != capital) nodes_.edit(node).capital = capital;
+  for (std::uint32_t at = nodes_[node].first; at != kNone; at = entries_[at].next) {
+    if (entries_[at].number == number) return true;
   }
   if (entries_.size() == kNone) throw Capacity("too many names");
   const auto entry = static_cast<std::uint32_t>(entries_.size());
   entries_.push_back({number, kNone});
+  Node& end = nodes_.edit(node);
   if (end.first == kNone) {
     end.first = entry;
     ++size_;
   } else {
-    entries_[end.last].next = entry;
+    entries_.edit(end.last).next = entry;
   }
   end.last = entry;
-  end.capital &= words.words[0].capital;
   return true;
 }
 
-std::vector<NameMatcher::Match> NameMatcher::find(std::string_view text) const {
+std::vector<NameMatcher::Match> NameMatcher::View::find(std::string_view text) const {
   std::vector<Match> matches;
   const Words words = words_of(text);
   const std::size_t n = words.words.size();
-  const std::shared_lock lock(mutex_);
   if (size_ == 0) return matches;
   std::vector<std::uint32_t> numbers(n);
-  for (std::size_t i = 0; i < n; ++i) numbers[i] = words_.find(words[i]);
+  for (std::size_t i = 0; i < n; ++i) numbers[i] = words_->find(words[i]);
   for (std::size_t place = 0; place < n;) {
     std::uint32_t node = 0;
     std::uint32_t found = 0;
     std::size_t length = 0;
     for (std::size_t i = place; i < n && numbers[i] != StringTable::kNone; ++i) {
-      node = children_.find(node, numbers[i]);
+      node = child(node, numbers[i]);
       if (node == 0) break;
       const Node& here = nodes_[node];
       if (here.first == kNone) continue;
@@ -221,17 +253,6 @@ std::vector<NameMatcher::Match> NameMatcher::find(std::string_view text) const {
     place += length;
   }
   return matches;
-}
-
-std::size_t NameMatcher::size() const {
-  const std::shared_lock lock(mutex_);
-  return size_;
-}
-
-std::size_t NameMatcher::memory_bytes() const {
-  const std::shared_lock lock(mutex_);
-  return words_.memory_bytes() + children_.memory_bytes() + nodes_.capacity() * sizeof(Node) +
-         entries_.capacity() * sizeof(Entry);
 }
 
 }  // namespace spector

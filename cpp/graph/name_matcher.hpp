@@ -8,23 +8,41 @@
 // A name whose first word begins with a capital in every spelling that was added is not found at a
 // word without one, unless the text has no capitals at all.
 //
-// Any number of threads may search; who adds has the matcher alone meanwhile (a shared mutex, held
-// for one name or one text).
+// NameMatcher is the writer's side, without a lock of its own; View is one state, for readers under
+// a Pin (base/shared.hpp brings both together).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/cow.hpp"
+#include "base/epoch.hpp"
 #include "base/string_table.hpp"
 
 namespace spector {
 
 class NameMatcher {
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+
+  struct Node {
+    std::uint32_t first = kNone;  // of its numbers, in the entries; kNone: no name ends here
+    std::uint32_t last = kNone;
+    bool capital = true;
+  };
+  struct Entry {
+    std::uint32_t number = 0;
+    std::uint32_t next = kNone;
+  };
+  // Of a table of nodes by parent and word, by open addressing; node 0 is the root and no child.
+  struct Slot {
+    std::uint32_t parent = 0;
+    std::uint32_t word = 0;
+    std::uint32_t child = 0;
+  };
+
  public:
   static constexpr std::size_t kLongest = 12;  // words of a name
 
@@ -36,57 +54,51 @@ class NameMatcher {
     std::uint32_t end;
   };
 
+  class View {
+   public:
+    // In the order of the text.
+    [[nodiscard]] std::vector<Match> find(std::string_view text) const;
+    // How many names differ in their folded words.
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] std::size_t memory_bytes() const noexcept {
+      return words_->memory_bytes() + bytes_;
+    }
+
+   private:
+    friend class NameMatcher;
+    // The child of a node, or 0.
+    [[nodiscard]] std::uint32_t child(std::uint32_t parent, std::uint32_t word) const noexcept;
+
+    const StringTable* words_ = nullptr;
+    CowArray<Slot>::View slots_;
+    CowArray<Node>::View nodes_;
+    CowArray<Entry>::View entries_;
+    std::size_t size_ = 0;
+    std::size_t bytes_ = 0;
+  };
+
+  explicit NameMatcher(EpochDomain& epochs);
+
   // Lets `number` be found by `name`; numbers of one name stay in the order of their coming. False,
   // and nothing is done, for a name without words or of more than kLongest.
   bool add(std::string_view name, std::uint32_t number);
 
-  // In the order of the text.
-  [[nodiscard]] std::vector<Match> find(std::string_view text) const;
-
-  // How many names differ in their folded words.
-  [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] std::size_t memory_bytes() const;
+  [[nodiscard]] View view() const noexcept;
+  void reserve() { heap_.reserve(); }
+  void published() noexcept;
+  void rollback() noexcept;  // a word that was interned is there the next time
 
  private:
-  static constexpr std::uint32_t kNone = 0xffffffffU;
+  void insert(const Slot& slot);
+  void grow();
 
-  struct Node {
-    std::uint32_t first = kNone;  // of its numbers, in entries_; kNone: no name ends here
-    std::uint32_t last = kNone;
-    bool capital = true;
-  };
-  struct Entry {
-    std::uint32_t number;
-    std::uint32_t next;
-  };
-
-  // Nodes by parent and word, by open addressing; node 0 is the root and no child.
-  class Children {
-   public:
-    [[nodiscard]] std::uint32_t find(std::uint32_t parent, std::uint32_t word) const noexcept;
-    void insert(std::uint32_t parent, std::uint32_t word, std::uint32_t child);
-    [[nodiscard]] std::size_t memory_bytes() const noexcept {
-      return slots_.capacity() * sizeof(Slot);
-    }
-
-   private:
-    struct Slot {
-      std::uint32_t parent;
-      std::uint32_t word;
-      std::uint32_t child = 0;
-    };
-    [[nodiscard]] std::size_t place(std::uint32_t parent, std::uint32_t word) const noexcept;
-
-    std::vector<Slot> slots_;  // a power of two, or empty
-    std::size_t size_ = 0;
-  };
-
-  mutable std::shared_mutex mutex_;
+  CowHeap heap_;
   StringTable words_;
-  Children children_;
-  std::vector<Node> nodes_{1};
-  std::vector<Entry> entries_;
+  CowArray<Slot> slots_;  // a power of two, or empty
+  CowArray<Node> nodes_;
+  CowArray<Entry> entries_;
   std::size_t size_ = 0;
+  std::size_t published_size_ = 0;
 };
 
 }  // namespace spector
