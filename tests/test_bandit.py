@@ -65,6 +65,15 @@ def test_exploration_has_its_share() -> None:
     assert max(others) < 3 * min(others)
 
 
+def test_exploring_a_context_tries_every_profile_before_one_again() -> None:
+    """PAD-4: no profile waits longer than a round, and no round has the order of another."""
+    bandit = taught()
+    explored = [choice.profile for _ in range(4000) if (choice := bandit.suggest(TAGS)).explored]
+    rounds = [explored[start : start + 13] for start in range(0, 13 * 20, 13)]
+    assert all(sorted(one) == sorted(PROFILES) for one in rounds)
+    assert len({tuple(one) for one in rounds}) == 20
+
+
 def test_propensities_are_the_frequencies() -> None:
     bandit = taught()
     stated = {}

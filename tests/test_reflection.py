@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spector import SpectorMemory
+from spector.reflection import Reflection, ReflectionReport
 from spector.store.space import Space
 
 START = 1_900_000_000_000
@@ -423,3 +424,85 @@ def test_two_processes_reflect(tmp_path: Path, clock: Clock) -> None:
 def test_bad_calls(clock: Clock, options: dict[str, Any], error: type[Exception]) -> None:
     with SpectorMemory.ephemeral(clock=clock) as memory, pytest.raises(error):
         memory.reflect(**options)
+
+
+def with_something_faded(memory: SpectorMemory, clock: Clock, days: int = 400) -> None:
+    memory.remember("apple", id="faded", type="episodic", importance=0.1)
+    clock.now += days * DAY
+
+
+def test_it_runs_by_itself_once_a_day(tmp_path: Path, clock: Clock) -> None:
+    """Section H: after 24 hours, in the background of what happens then; close waits for it."""
+    with opened(tmp_path, clock, reflect_every=24) as memory:
+        with_something_faded(memory, clock)
+        memory.recall("apple")
+    with opened(tmp_path, clock) as memory:
+        assert "faded" not in memory
+        memory.remember("apple", id="soon", importance=0.1, timestamp=START)
+    clock.now += DAY // 2
+    with opened(tmp_path, clock, reflect_every=24) as memory:
+        memory.recall("apple")  # the time of the last cycle is kept with the space
+    with opened(tmp_path, clock) as memory:
+        assert "soon" in memory
+
+
+def test_it_runs_after_many_new_memories(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section H: and then after as many as there were, so that an import stays linear."""
+    monkeypatch.setattr("spector.reflection._MANY", 10)
+    cycles = []
+    monkeypatch.setattr(Reflection, "run", lambda self: cycles.append(1) or ReflectionReport(()))
+    with SpectorMemory.ephemeral(clock=clock, reflect_every=24) as memory:
+        for _ in range(160):
+            memory.remember("a word")
+            if (thread := memory._cycles._thread) is not None:
+                thread.join()
+    assert len(cycles) == 5  # at 10, 20, 40, 80 and 160
+
+
+@pytest.mark.parametrize(
+    "options", [{"reflect_every": None}, {}], ids=["off", "a clock of one's own"]
+)
+def test_it_does_not_run_by_itself(clock: Clock, options: dict[str, Any]) -> None:
+    with SpectorMemory.ephemeral(clock=clock, **options) as memory:
+        with_something_faded(memory, clock)
+        memory.recall("apple")
+        memory.remember("pear")
+        assert memory._cycles._thread is None
+        assert "faded" in memory
+
+
+def test_a_day_is_one_of_all_processes(tmp_path: Path, clock: Clock) -> None:
+    with (
+        opened(tmp_path, clock, reflect_every=24) as one,
+        opened(tmp_path, clock, reflect_every=24) as other,
+    ):
+        with_something_faded(one, clock)
+        one.recall("apple")
+        one._cycles.close()
+        assert "faded" not in one
+        other.remember("apple", id="not yet", importance=0.1, timestamp=START, type="episodic")
+        other._cycles.close()
+        assert "not yet" in other
+
+
+def test_a_cycle_that_fails_in_the_background_is_counted(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Reflection) -> ReflectionReport:
+        raise OSError("no room")
+
+    monkeypatch.setattr(Reflection, "run", fail)
+    with SpectorMemory.ephemeral(clock=clock, reflect_every=24) as memory:
+        with_something_faded(memory, clock)
+        assert ids(memory.recall("apple")) == {"faded"}
+        memory._cycles._thread.join()
+        assert memory.status().background_failures == 1
+        assert "no room" in caplog.text
+        memory.recall("apple")  # not again at once
+        assert memory.status().background_failures == 1
+
+
+@pytest.mark.parametrize("hours", [0, -1, float("nan"), True, "24"])
+def test_bad_hours(hours: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="reflect_every"):
+        SpectorMemory.ephemeral(reflect_every=hours)

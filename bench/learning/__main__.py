@@ -2,7 +2,7 @@
 
     python -m bench.learning [--data DIR] [--year] [--docs DIR]
 
-Regret of the bandit's policies beside MABWiser's, if that is installed; rewards in a world of two
+Regret of the bandit's policies beside MABWiser's, if that is installed; rewards in a world of three
 topics that each have a profile which suits them; with `--data` curves over LoCoMo conversations;
 with `--year` a year of use. `--docs` writes the curves as SVG files.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.learning.chart import draw
 from bench.learning.costs import measure
 from bench.learning.policies import compare
-from bench.learning.worlds import LEARNERS, conversations, topics
+from bench.learning.worlds import LEARNERS, TOPICS, conversations, topics
 from bench.learning.year import live
 from bench.quality.sets import load
 from spector.store.bandit import POLICIES
@@ -44,9 +44,10 @@ def main() -> None:
         _conversations(chosen.data, chosen.rounds, chosen.docs)
     if chosen.year:
         with tempfile.TemporaryDirectory() as folder:
-            rows = live(Path(folder), 10_000, 100_000)
-        for year_row in rows:
-            print(json.dumps({"part": "year", **year_row}))
+            rows = []
+            for row in live(Path(folder), 10_000, 100_000):
+                print(json.dumps({"part": "year", **row}), flush=True)
+                rows.append(row)
         if chosen.docs:
             for name in ("journal_mb", "recall_ms"):
                 curve = [(float(one["day"]), float(one[name])) for one in rows]
@@ -55,29 +56,37 @@ def main() -> None:
 
 def _topics(signals: int, seeds: int, docs: Path | None) -> None:
     curves = {}
-    window = 40
+    window = 20
     runs_of = {"balanced": "balanced", **{f"auto, {name}": "auto" for name in POLICIES}}
     for profile, asked in {**runs_of, "oracle": "oracle"}.items():
         policy = profile.removeprefix("auto, ") if asked == "auto" else POLICIES[0]
         runs = [topics(asked, policy, signals, seed) for seed in range(seeds)]
-        means = [statistics.mean(one) for one in zip(*runs, strict=True)]
+        means = {
+            topic: [statistics.mean(one) for one in zip(*(run[topic] for run in runs), strict=True)]
+            for topic in TOPICS
+        }
+        unsuited = [topic for topic, (best, _) in TOPICS.items() if best != "balanced"]
+        drawn = [statistics.mean(one) for one in zip(*(means[t] for t in unsuited), strict=True)]
         curves[profile] = [
-            (float(end), statistics.mean(means[end - window : end]))
-            for end in range(window, len(means) + 1, window)
+            (float(end), statistics.mean(drawn[end - window : end]))
+            for end in range(window, signals + 1, window)
         ]
-        late = statistics.mean(means[2 * 200 :]) if signals > 200 else None
-        print(
-            json.dumps(
-                {
-                    "part": "topics",
-                    "profile": profile,
-                    "reward": statistics.mean(means),
-                    "after_200_signals_per_topic": late,
-                }
+        for topic in TOPICS:
+            late = statistics.mean(means[topic][200:]) if signals > 200 else None
+            print(
+                json.dumps(
+                    {
+                        "part": "topics",
+                        "topic": topic,
+                        "profile": profile,
+                        "reward": statistics.mean(means[topic]),
+                        "after_200_signals": late,
+                    }
+                )
             )
-        )
     if docs:
-        draw(docs / "learning-topics.svg", "reward, two topics", "recalls", curves)
+        name = "reward, the two topics that the default does not suit"
+        draw(docs / "learning-topics.svg", name, "recalls of a topic", curves)
 
 
 def _conversations(data: Path, rounds: int, docs: Path | None) -> None:

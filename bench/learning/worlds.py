@@ -24,37 +24,35 @@ class Clock:
         return self.now
 
 
-#: What a topic asks for: which of two equal texts helped, and the profile that puts it first.
-TOPICS = {"incident": ("debugging", -80), "praise": ("recalling", 80)}
+#: What a topic asks for: the profile that finds it, and the valence of what helps.
+TOPICS = {"incident": ("debugging", -80), "praise": ("recalling", 80), "note": ("balanced", 0)}
 
 
-def topics(profile: str, policy: str, signals: int, seed: int) -> list[float]:
-    """Two topics, each with a profile that suits it; the reward of each recall, in order.
+def topics(profile: str, policy: str, signals: int, seed: int) -> dict[str, list[float]]:
+    """Three topics, each with a profile that suits it; the rewards of each topic, in order.
 
     Every question has one memory that helps and two decoys of other valence with the same words.
     """
     rng = random.Random(seed)
     clock = Clock()
     with SpectorMemory.ephemeral(clock=clock, seed=seed, bandit={"policy": policy}) as memory:
-        rewards = []
-        names = list(TOPICS)
-        for number in range(signals * len(names)):
-            topic = names[number % len(names)]
-            best, valence = TOPICS[topic]
-            for place, feeling in enumerate((0, -valence, valence)):
-                memory.remember(
-                    f"{topic} report about service{number}",
-                    id=f"{number}-{place}",
-                    tags=[topic],
-                    valence=feeling,
-                )
-            chosen = best if profile == "oracle" else profile
-            found = memory.recall(f"report service{number}", tags=[topic], profile=chosen, k=1)
-            clock.now += rng.randrange(1, 10) * MINUTE
-            good = bool(found) and found[0].id == f"{number}-2"
-            rewards.append(float(good))
-            if found:
-                memory.reinforce(found[0].id, good, recall=found.token)
+        rewards: dict[str, list[float]] = {topic: [] for topic in TOPICS}
+        for number in range(signals):
+            for topic, (best, helpful) in TOPICS.items():
+                for valence in (0, -80, 80):
+                    memory.remember(
+                        f"{topic} report about service{number}",
+                        id=f"{topic} {number} {valence}",
+                        tags=[topic],
+                        valence=valence,
+                    )
+                chosen = best if profile == "oracle" else profile
+                found = memory.recall(f"report service{number}", tags=[topic], profile=chosen, k=1)
+                clock.now += rng.randrange(1, 10) * MINUTE
+                good = bool(found) and found[0].id == f"{topic} {number} {helpful}"
+                rewards[topic].append(float(good))
+                if found:
+                    memory.reinforce(found[0].id, good, recall=found.token)
         return rewards
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,19 @@ DAY = 86_400_000
 DAYS = 365
 
 
-def live(folder: Path, memories: int, recalls: int) -> list[dict[str, Any]]:
-    """One row for each month: an agent remembers, recalls, reports outcomes and reflects daily."""
+def live(folder: Path, memories: int, recalls: int) -> Iterator[dict[str, Any]]:
+    """One row for each month: an agent remembers, recalls, reports outcomes, reflects daily.
+
+    Once a month it compacts, which is what keeps the journal from growing with every recall.
+    """
     rng = random.Random(0)
     clock = Clock()
     words = [f"word{number}" for number in range(3000)]
     weights = [1 / (place + 3) for place in range(len(words))]
-    rows = []
     with SpectorMemory.open(folder, clock=clock, seed=1) as memory:
         told = 0
         month: list[float] = []
+        reflecting: list[float] = []
         for day in range(DAYS):
             clock.now = START + day * DAY
             count = (day + 1) * memories // DAYS - told
@@ -47,8 +51,11 @@ def live(folder: Path, memories: int, recalls: int) -> list[dict[str, Any]]:
                 month.append(time.perf_counter() - start)
                 if found and rng.random() < 0.1:
                     memory.reinforce(found[0].id, rng.random() < 0.6)
+            start = time.perf_counter()
             memory.reflect()
+            reflecting.append(time.perf_counter() - start)
             if day % 30 == 29 or day == DAYS - 1:
+                memory.compact()
                 status = memory.status()
                 sizes = {
                     path.name.split("-")[0]: sum(
@@ -58,17 +65,15 @@ def live(folder: Path, memories: int, recalls: int) -> list[dict[str, Any]]:
                     )
                     for path in folder.iterdir()
                 }
-                rows.append(
-                    {
-                        "day": day + 1,
-                        "memories": status.documents,
-                        "events": status.events,
-                        "journal_mb": status.journal_bytes / 1e6,
-                        "snapshot_mb": sizes.get("snapshot", 0) / 1e6,
-                        "replica_mb": sum(memory._space.replica.bytes().values()) / 1e6,
-                        "recall_ms": 1000 * statistics.median(month),
-                        "recall_p99_ms": 1000 * sorted(month)[int(0.99 * len(month))],
-                    }
-                )
-                month = []
-    return rows
+                yield {
+                    "day": day + 1,
+                    "memories": status.documents,
+                    "events": status.events,
+                    "journal_mb": status.journal_bytes / 1e6,
+                    "snapshot_mb": sizes.get("snapshot", 0) / 1e6,
+                    "replica_mb": sum(memory._space.replica.bytes().values()) / 1e6,
+                    "recall_ms": 1000 * statistics.median(month),
+                    "recall_p99_ms": 1000 * sorted(month)[int(0.99 * len(month))],
+                    "reflect_ms": 1000 * statistics.median(reflecting),
+                }
+                month, reflecting = [], []

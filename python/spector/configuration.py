@@ -207,6 +207,7 @@ OPTIONS: Final = (
     ),
     Option("busy_timeout", float, 5.0, "seconds to wait for another writer", 0, 2_000_000),
     Option("snapshot_every", int, 10_000, "changes after which a snapshot is made", 1),
+    Option("reflect_every", float, None, "hours between reflections; 24, or null for none", 0.01),
     Option("seed", int, None, "of the random part of ids"),
     # Of RecallOptions, beside the conditions of one query.
     Option("recall.k", int, 10, "how many hits at most", 1, aliases=("recall.top_k",)),

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
@@ -24,7 +22,6 @@ from spector import arguments
 from spector._core import simd_level
 from spector.configuration import Configuration, in_environment, load
 from spector.encoding import GIVEN, Models, encoder_text
-from spector.errors import SpectorError
 from spector.extraction.worker import ExtractionWorker, choose
 from spector.profiles import AUTO, DEFAULT
 from spector.recall.around import Surroundings, around
@@ -36,7 +33,7 @@ from spector.recall.sessions import Sessions
 from spector.recall.topics import Topic, summarise
 from spector.recall.whynot import WhyNot, why_not
 from spector.records.cognition import DEFAULT_DECAY, decay_bucket, strength_increment
-from spector.reflection import Reflection, ReflectionReport
+from spector.reflection import Cycles, Reflection, ReflectionReport
 from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarning, transfer
 from spector.store.bandit import Choice, Estimate, ProfileAdaptor, evaluate
 from spector.store.ids import IdMaker
@@ -98,6 +95,9 @@ _AUTO_TAGS: Final = 2000
 #: Of two vectors: an L2 distance up to which their memories are one (IMP-3).
 _NEARLY_EQUAL: Final = 0.05
 
+#: Hours between two cycles of reflection that nobody asked for.
+_REFLECT_EVERY: Final = 24.0
+_LONGEST: Final = 1e6
 #: How many memories of a topic `introspect` looks at.
 _TOPIC: Final = 100
 
@@ -146,6 +146,9 @@ class Status:
         How lateral results were used, and what followed from it (SCO-16).
     recalls_lost : int
         Recalls of this object that could not be recorded.
+    background_failures : int
+        How often this object could not record recalls, for now, or reflect in the background; the
+        log "spector" says why.
     pending_extractions : int
         How many memories still wait for their entities (EXT-7).
     without_vectors : int
@@ -177,6 +180,7 @@ class Status:
     bandit_contexts: int
     lateral: dict[str, Any]
     recalls_lost: int
+    background_failures: int
     pending_extractions: int
     without_vectors: int
     set_aside: tuple[str, ...]
@@ -245,6 +249,7 @@ class SpectorMemory:
         strengthen_on_reinforce: bool = False,
         merge_near_duplicates: bool = False,
         extractor: Any = None,
+        reflect_every: float | None = None,
     ) -> None:
         import random
 
@@ -260,11 +265,11 @@ class SpectorMemory:
         self.extraction = ExtractionWorker(space, extractor, self._clock)
         self._recorder = Recorder(space)
         self._sessions = Sessions(strengthen_on_reinforce)
-        self._reflecting: Future[ReflectionReport] | None = None
-        self._reflecting_lock = threading.Lock()
-        self._reflecting_thread = 0
+        self._cycles = Cycles(space, reflect_every, 0 if reflect_every is None else self._now())
         # Closes at garbage collection and at exit, if nobody did before.
-        self._finalizer = weakref.finalize(self, _close, self._recorder, self.extraction, space)
+        self._finalizer = weakref.finalize(
+            self, _close, self._cycles, self._recorder, self.extraction, space
+        )
 
     @classmethod
     @_configured
@@ -294,6 +299,7 @@ class SpectorMemory:
         strengthen_on_reinforce: bool = False,
         busy_timeout: float = 5.0,
         snapshot_every: int | None = 10_000,
+        reflect_every: float | Unset | None = UNSET,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
         config: Config = None,
@@ -358,6 +364,10 @@ class SpectorMemory:
         snapshot_every : int or None
             After how many changes `close` writes a snapshot, and a write does when it doubled what
             the newest snapshot has; None for never by itself.
+        reflect_every : float or None, optional
+            Hours after which `reflect` runs by itself, in the background of a write or a recall;
+            it does so too after 10,000 new memories, or as many as there were. None for never. 24
+            if left out, but None where the clock is not the system's.
         clock : callable, optional
             Gives the time in milliseconds since 1970 UTC.
         seed : int, optional
@@ -402,6 +412,7 @@ class SpectorMemory:
                 auto_tags, flashbulb_threshold, strengthen_on_reinforce, merge_near_duplicates
             ),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
+            _check_reflect_every(reflect_every, clock),
         )
         learner = _check_bandit(bandit, seed)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
@@ -456,6 +467,7 @@ class SpectorMemory:
         merge_near_duplicates: bool = False,
         bandit: Mapping[str, Any] | None = None,
         strengthen_on_reinforce: bool = False,
+        reflect_every: float | Unset | None = UNSET,
         clock: Callable[[], int] | None = None,
         seed: int | None = None,
         config: Config = None,
@@ -477,6 +489,7 @@ class SpectorMemory:
                 auto_tags, flashbulb_threshold, strengthen_on_reinforce, merge_near_duplicates
             ),
             choose(entity_extraction_mode, entity_extractor, text_generation_provider),
+            _check_reflect_every(reflect_every, clock),
         )
         learner = _check_bandit(bandit, seed)
         journal = Journal.ephemeral(_new_meta(wanted, fingerprint))
@@ -688,6 +701,7 @@ class SpectorMemory:
         with self.extraction.storing:
             ids = self._space.write(change)
             self.extraction.submit(waiting)
+        self._cycles.note(now, len(ids), self.reflect)
         return ids
 
     def _prepare(self, drafts: list[Draft]) -> list[Draft]:
@@ -1068,38 +1082,23 @@ class SpectorMemory:
             raise TypeError(f"summarise must be callable, got {show(summarise)}")
         pin_sources = check_profile(profile) == "systematizer"
         self._space.journal.check_writable()
-        with self._reflecting_lock:
-            running = self._reflecting
-            if running is not None and self._reflecting_thread == threading.get_ident():
-                raise SpectorError("reflect must not be called by what it calls itself")
-            mine = running is None
-            if running is None:
-                running = self._reflecting = Future()
-                self._reflecting_thread = threading.get_ident()
-        if not mine:
-            return running.result()
-        try:
-            now = self._now()
+
+        def store(item: Mapping[str, Any]) -> str:
+            return self._store([check_draft(item, now)], "update", now)[0]
+
+        def retry() -> int:
+            pending = self.status().pending_extractions
+            self.extraction.retry()
+            return pending
+
+        def cycle() -> ReflectionReport:
             self._recorder.flush()
+            return Reflection(
+                self._space, now, store, retry, consolidate, summarise, pin_sources
+            ).run()
 
-            def store(item: Mapping[str, Any]) -> str:
-                return self._store([check_draft(item, now)], "update", now)[0]
-
-            def retry() -> int:
-                pending = self.status().pending_extractions
-                self.extraction.retry()
-                return pending
-
-            cycle = Reflection(self._space, now, store, retry, consolidate, summarise, pin_sources)
-            report = cycle.run()
-            running.set_result(report)
-            return report
-        except BaseException as error:
-            running.set_exception(error)
-            raise
-        finally:
-            with self._reflecting_lock:
-                self._reflecting = None
+        now = self._now()
+        return self._cycles.run(cycle)
 
     def end_session(self, session: str) -> None:
         """Forget how often a session was given each memory (HAB-1)."""
@@ -1331,6 +1330,7 @@ class SpectorMemory:
                             answer.reminded,
                         )
                     )
+            self._cycles.note(now, 0, self.reflect)
         seconds = (time.perf_counter() - start) / max(1, len(asked))
         return [
             Results(
@@ -1555,6 +1555,7 @@ class SpectorMemory:
             bandit_contexts=len(replica.learning.bandit),
             lateral=replica.learning.lateral.stats(),
             recalls_lost=self._recorder.dropped,
+            background_failures=self._recorder.failures + self._cycles.failures,
             pending_extractions=pending,
             without_vectors=lacking,
             set_aside=tuple(map(str, [*journal.set_aside(), *self._space.damaged_snapshots()])),
@@ -1787,7 +1788,8 @@ class SpectorMemory:
         return check_time("the time given by clock", now)
 
 
-def _close(recorder: Recorder, extraction: ExtractionWorker, space: Space) -> None:
+def _close(cycles: Cycles, recorder: Recorder, extraction: ExtractionWorker, space: Space) -> None:
+    cycles.close()
     extraction.close()
     recorder.close()
     space.close()
@@ -1855,6 +1857,17 @@ def _check_extras(
         check_flag("strengthen_on_reinforce", strengthen),
         check_flag("merge_near_duplicates", merge),
     )
+
+
+def _check_reflect_every(hours: float | Unset | None, clock: object) -> float | None:
+    if isinstance(hours, Unset):
+        return _REFLECT_EVERY if clock is None else None
+    if hours is None:
+        return None
+    checked = arguments.real("reflect_every", hours, 0, _LONGEST)
+    if checked == 0:
+        raise ValueError("reflect_every must be above 0 hours, or None; got 0")
+    return checked
 
 
 def _check_bandit(options: object, seed: int | None) -> dict[str, Any]:

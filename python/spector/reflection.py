@@ -6,24 +6,29 @@ event like any other, so that replicas agree; what it has to know for that, it c
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from spector.errors import SpectorError
 from spector.records import ScoringOptions
 from spector.store.graphs import reflect_payload
 from spector.store.journal import MADE_BY_REFLECTION, Reader, Transaction
 from spector.store.model import CONSOLIDATED, PINNED, UNRESOLVED, MemoryRow, tags_of
+from spector.store.recorder import writing
 from spector.store.replica import Replica
 from spector.store.space import Space
 from spector.store.values import show
 
-__all__ = ["Reflection", "ReflectionReport", "Step"]
+__all__ = ["Cycles", "Reflection", "ReflectionReport", "Step"]
 
 _FADED: Final = 0.05  # importance times decay (RFL-1)
 _FEEBLE: Final = 0.5  # importance above which nothing fades so far: decay is at least 0.1
@@ -37,6 +42,13 @@ _MOST_OF_TAG: Final = 200
 _OVERLAP: Final = 0.5
 _ALIKE: Final = 0.6  # cosine
 _DAY: Final = 86_400_000
+_HOUR: Final = 3_600_000
+#: New memories that are reason enough for a cycle, unless there were more before them.
+_MANY: Final = 10_000
+#: The setting that says when a cycle ended last.
+_REFLECTED: Final = "reflected"
+
+_log = logging.getLogger("spector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +290,112 @@ class Reflection:
     # RFL-8
 
     def _checkpoint(self) -> dict[str, int]:
+        self._space.write(lambda transaction: transaction.set_meta({_REFLECTED: self._now}))
         self._space.snapshot_if_due(1)
         return {}
+
+
+class Cycles:
+    """The cycles of one memory: one at a time, on request and, in a thread of its own, when one
+    is due. Any thread may call it.
+
+    Parameters
+    ----------
+    space : Space
+    every : float or None
+        Hours after which one is due; None for never by itself.
+    now : int
+        When the space was opened, in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, space: Space, every: float | None, now: int) -> None:
+        self._space = space
+        self._every = None if space.journal.read_only or every is None else int(every * _HOUR)
+        self._lock = threading.Lock()
+        self._running: Future[ReflectionReport] | None = None
+        self._runs_in = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._stored = self._before = 0
+        self._last = now
+        self.failures = 0
+        if self._every is not None:
+            self._last = self._reflected(now)
+            self._before = len(space.replica.records)
+
+    def _reflected(self, now: int) -> int:
+        """When a cycle of any process ended last; a space that has had none begins to count."""
+        with self._space.journal.reader() as reader:
+            known = reader.meta_value(_REFLECTED, None)
+        if known is None:
+            self._space.write(lambda transaction: transaction.set_meta({_REFLECTED: now}))
+            return now
+        return int(known)
+
+    def run(self, cycle: Callable[[], ReflectionReport]) -> ReflectionReport:
+        """Run it, or wait for the one that runs (RFL-9)."""
+        with self._lock:
+            running = self._running
+            if running is not None and self._runs_in == threading.get_ident():
+                raise SpectorError("reflect must not be called by what it calls itself")
+            mine = running is None
+            if running is None:
+                running = self._running = Future()
+                self._runs_in = threading.get_ident()
+        if not mine:
+            return running.result()
+        try:
+            report = cycle()
+            running.set_result(report)
+            return report
+        except BaseException as error:
+            running.set_exception(error)
+            raise
+        finally:
+            with self._lock:
+                self._running = None
+
+    def note(self, now: int, stored: int, reflect: Callable[[], ReflectionReport]) -> None:
+        """Something happened: `stored` new memories, or a recall. Starts a cycle if one is due."""
+        if self._every is None:
+            return
+        self._stored += stored
+        if now - self._last < self._every and self._stored < max(_MANY, self._before):
+            return
+        with self._lock:
+            if self._closed or self._running or (self._thread and self._thread.is_alive()):
+                return
+            many = self._stored >= max(_MANY, self._before)
+            self._stored, self._before = 0, len(self._space.replica.records)
+            self._thread = threading.Thread(
+                target=self._alone, args=(now, many, reflect), name="spector-reflect", daemon=True
+            )
+            self._thread.start()
+
+    def _alone(self, now: int, many: bool, reflect: Callable[[], ReflectionReport]) -> None:
+        try:
+            with writing:
+                last = self._reflected(now)
+                if many or now - last >= (self._every or 0):  # else another process was first
+                    last = now  # and is not tried again at once, if it fails
+                    failed = [step for step in reflect().steps if step.error]
+                    self.failures += bool(failed)
+                    for step in failed:
+                        _log.warning("reflect: %s: %s", step.name, step.error)
+                self._last = last
+        except Exception as error:
+            self._last = now
+            self.failures += 1
+            _log.warning("reflect: %s", error)
+
+    def close(self) -> None:
+        """Start no more, and wait for the one in the background."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+        forked = self._space.journal.forked
+        if thread is not None and thread is not threading.current_thread() and not forked:
+            thread.join()
 
 
 def _parts(slots: Sequence[int]) -> Iterator[list[int]]:

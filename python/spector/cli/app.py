@@ -141,7 +141,8 @@ def _open(path: Path, create: bool = False) -> SpectorMemory:
 
     if not create:
         _must_exist(path)
-    return SpectorMemory.open(path, config=True)
+    # One command does not stay to reflect: `spector reflect` does.
+    return SpectorMemory.open(path, config=True, reflect_every=None)
 
 
 def _must_exist(path: Path) -> None:

@@ -86,10 +86,11 @@ def context_key(tags: Iterable[str]) -> int:
 class _Context:
     """Statistics by profile, and the choice that follows from them."""
 
-    __slots__ = ("arms", "signals", "warm")
+    __slots__ = ("arms", "deck", "signals", "warm")
 
     def __init__(self) -> None:
         self.arms: dict[str, Statistics] = {}
+        self.deck: list[str] = []  # profiles that the present round of exploring has not had yet
         self.signals = 0
         self.warm: Choice | None = None  # what to exploit; None where it is to be worked out
 
@@ -103,7 +104,8 @@ class ProfileAdaptor:
     ----------
     policy : {"epsilon_greedy", "ucb1", "thompson"}
         How it explores. The first takes the highest EMA, but one of all profiles in a share
-        `epsilon` of the choices (PAD-4); the second and third go by counts (Auer et al. 2002;
+        `epsilon` of the choices (PAD-4): each is as likely as any other, and a context has tried
+        all of them before it tries one again. The second and third go by counts (Auer et al. 2002;
         Thompson 1933, with a uniform prior).
     epsilon : float
         In [0, 1].
@@ -259,7 +261,14 @@ class ProfileAdaptor:
     def _explore(self, context: _Context) -> Choice:
         best = (context.warm or self._exploit(context)).profile
         among = len(self._profiles)
-        drawn = self._profiles[int(self._random.random() * among)]
+        # Dealt from a shuffled deck, so that no profile waits for its turn beyond one round. The
+        # order of a deck knows nothing of outcomes: each draw is uniform, as its propensity says.
+        try:
+            drawn = context.deck.pop()
+        except IndexError:
+            deck = self._random.sample(self._profiles, among)
+            drawn = deck.pop()
+            context.deck = deck
         share = self._epsilon / among
         return Choice(drawn, True, 1 - self._epsilon + share if drawn == best else share)
 

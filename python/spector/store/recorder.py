@@ -23,13 +23,13 @@ _WAITING: Final = 10_000  # records; the oldest leave first
 
 _log = logging.getLogger("spector")
 
-# Held while a thread of ours writes: a fork waits, so that the child finds no connection in use.
-_writing = threading.Lock()
+#: Held while a thread of ours writes: a fork waits, so that the child finds no connection in use.
+writing = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_writing.acquire,
-        after_in_parent=_writing.release,
-        after_in_child=_writing.release,
+        before=writing.acquire,
+        after_in_parent=writing.release,
+        after_in_child=writing.release,
     )
 
 
@@ -95,7 +95,7 @@ class Recorder:
                 return
             pause.wait(_SECONDS)
             try:
-                with _writing:
+                with writing:
                     self.flush()
             except SpectorError as error:  # counted, and tried again with the next
                 self.failures += 1
