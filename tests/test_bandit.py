@@ -271,3 +271,19 @@ def test_bad_signals_are_refused() -> None:
     with pytest.raises(TypeError, match="tags must be an iterable"):
         bandit.suggest("sql")  # type: ignore[arg-type]
     assert len(bandit) == 0
+
+
+def test_an_interval_is_of_rewards() -> None:
+    """Nothing outside [0, 1]; of a profile that was hardly tried nothing is known."""
+    rng = random.Random(3)
+    few = [Logged(1, "debugging", 0.9, True)] * 9
+    (one,) = (evaluate(few, lambda _: "debugging", "debugging"),)
+    assert (one.ips_low, one.ips_high) == (one.doubly_robust_low, one.doubly_robust_high) == (0, 1)
+    log = [
+        Logged(1, name, 0.02 if name == "critical" else 0.98, rng.random() < 0.9)
+        for name in rng.choices(["debugging", "critical"], [0.8, 0.2], k=200)
+    ]
+    for name in ("debugging", "critical"):
+        estimate = evaluate(log, lambda _, name=name: name, name)
+        assert all(0 <= value <= 1 for value in estimate[1:7])
+        assert estimate.doubly_robust_low < estimate.doubly_robust_high

@@ -588,7 +588,7 @@ class SpectorMemory:
         LockedError, StorageError
             Another process wrote for too long; the disk refused. Nothing was stored.
         """
-        check_choice("on_conflict", on_conflict, CONFLICTS)
+        on_conflict = check_choice("on_conflict", on_conflict, CONFLICTS)
         now = self._now()
         item = {
             "text": text,
@@ -651,7 +651,7 @@ class SpectorMemory:
         TypeError, ValueError
             A bad item; the message says which (`item 17: ...`, counted from 0).
         """
-        check_choice("on_conflict", on_conflict, CONFLICTS)
+        on_conflict = check_choice("on_conflict", on_conflict, CONFLICTS)
         size = check_count("batch_size", batch_size)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {show(progress)}")
@@ -923,14 +923,17 @@ class SpectorMemory:
         """
         memory_id = check_id("id", id)
         if (positive is None) == (valence is None):
-            raise TypeError("one of positive and valence must be given")
+            both = "neither" if positive is None else "both"
+            raise TypeError(f"give either positive or valence, got {both}")
         if valence is None:
             reported = 50 if check_flag("positive", positive) else -50
         else:
             reported = arguments.whole("valence", valence, -128, 127)
         if recall is not None and not isinstance(recall, str):
             raise TypeError(f"recall must be a str, got {show(recall)}")
-        stated, returned = (None, None) if recall is None else Credit.from_token(recall)
+        stated, returned = (None, None)
+        if recall is not None:
+            stated, returned = Credit.from_token(recall, self._space.key)
         now = self._now()
         records = self._recorder.take()
 
@@ -1342,6 +1345,7 @@ class SpectorMemory:
                 choice.explored,
                 credit if learn else None,
                 (*answer.slots, *answer.lateral),
+                self._space.key if learn else "",
             )
             for query, answer in zip(asked, found, strict=True)
         ]
@@ -1660,7 +1664,7 @@ class SpectorMemory:
         ConfigurationError
             Its vectors are of other models than those of this space.
         """
-        check_choice("on_conflict", on_conflict, CONFLICTS)
+        on_conflict = check_choice("on_conflict", on_conflict, CONFLICTS)
         size = check_count("batch_size", batch_size)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {show(progress)}")

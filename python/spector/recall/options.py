@@ -199,7 +199,7 @@ class RecallOptions:
             else:
                 given.add(name)
         put("_given", frozenset(given))
-        check_choice("recall_mode", self.recall_mode, RECALL_MODES)
+        put("recall_mode", check_choice("recall_mode", self.recall_mode, RECALL_MODES))
         if self.session is not None:
             put("session", check_label("session", self.session))
         if self.as_of is not None:
@@ -215,13 +215,16 @@ class RecallOptions:
                 "enable_text_search must not be False with text_search_mode 'keyword_only'"
             )
         put("gamma", arguments.real("gamma", self.gamma, 0, 10))
-        check_choice("fusion", self.fusion, FUSIONS)
+        put("fusion", check_choice("fusion", self.fusion, FUSIONS))
         put("rrf_k", arguments.whole("rrf_k", self.rrf_k, 1, 1000))
-        check_choice("late_interaction", self.late_interaction, LATE_INTERACTIONS)
+        put(
+            "late_interaction",
+            check_choice("late_interaction", self.late_interaction, LATE_INTERACTIONS),
+        )
         check_flag("enable_reranker", self.enable_reranker)
         put("reranker_depth", arguments.whole("reranker_depth", self.reranker_depth, 5, 100))
-        check_choice("scoring_mode", self.scoring_mode, SCORING_MODES)
-        check_choice("score_combine", self.score_combine, SCORE_COMBINES)
+        put("scoring_mode", check_choice("scoring_mode", self.scoring_mode, SCORING_MODES))
+        put("score_combine", check_choice("score_combine", self.score_combine, SCORE_COMBINES))
         put("alpha", arguments.real("alpha", self.alpha, 0, 1e6))
         put("beta", arguments.real("beta", self.beta, 0, 1e6))
         if self.alpha + self.beta <= 0:

@@ -154,6 +154,7 @@ class Results(Sequence[Hit]):
         "_credit",
         "_hits",
         "_slots",
+        "_space",
         "degraded",
         "explored",
         "profile",
@@ -171,6 +172,7 @@ class Results(Sequence[Hit]):
         explored: bool = False,
         credit: Credit | None = None,
         slots: tuple[int, ...] = (),
+        space: str = "",
     ) -> None:
         self._hits = tuple(hits)
         self.query = query
@@ -180,11 +182,12 @@ class Results(Sequence[Hit]):
         self.explored = explored
         self._credit = credit
         self._slots = slots
+        self._space = space
 
     @property
     def token(self) -> str:
         """See above."""
-        return "" if self._credit is None else self._credit.token(self._slots)
+        return "" if self._credit is None else self._credit.token(self._slots, self._space)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -29,9 +28,9 @@ class Sessions:
     def __init__(self, strengthen: bool = False) -> None:
         self.implicit = os.urandom(8).hex()
         self.reminded: frozenset[int] = frozenset()
-        self._lock = threading.Lock()  # guards `reminded`
+        self._lock = threading.Lock()  # held to change `reminded` and `_returned`
         self._strengthen = strengthen
-        self._returned: dict[str, Counter[int]] = {}
+        self._returned: dict[str, dict[int, int]] = {}
         self._recalls: dict[int, tuple[int, ...]] = {}  # by number: what it returned
         self._next = 0
         self._helped: dict[int, set[int]] = {}  # by number of the recall
@@ -50,10 +49,12 @@ class Sessions:
     def note(self, session: str, answer: Answer) -> None:
         """A recall that counts gave this answer."""
         if session:
-            if session not in self._returned and len(self._returned) >= _SESSIONS:
-                self._returned.pop(next(iter(self._returned)), None)
-            counts = self._returned.get(session, Counter())
-            self._returned[session] = counts + Counter(answer.slots)  # readers have the old one
+            with self._lock:
+                if session not in self._returned and len(self._returned) >= _SESSIONS:
+                    del self._returned[next(iter(self._returned))]
+                counts = self._returned.setdefault(session, {})
+                for slot in answer.slots:
+                    counts[slot] = counts.get(slot, 0) + 1
         if self._strengthen and answer.slots:
             self._recalls[self._next] = answer.slots
             self._helped[self._next] = set()
@@ -65,7 +66,8 @@ class Sessions:
 
     def clear(self, session: str) -> None:
         """The session ended: it is used to nothing."""
-        self._returned.pop(session, None)
+        with self._lock:
+            self._returned.pop(session, None)
 
     def partners(self, slot: int) -> list[int]:
         """The memories that helped beside this one in the last recall that returned it."""

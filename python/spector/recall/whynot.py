@@ -82,7 +82,7 @@ def why_not(
     text, vector = query
     encoded, errors = encode_query(models, text, vector, options)
     situation = situation._replace(now=as_of(options, situation.now))
-    shown = text or "a vector"
+    shown = "a vector" if text is None else text
 
     def work(reader: Reader, replica: Replica) -> WhyNot:
         row = reader.find(memory_id)

@@ -35,6 +35,7 @@ _FIRST_EMA: Final = 0.5
 _KNOWN_CONTEXTS: Final = 10_000  # tag tuples whose key is remembered
 _GRID: Final = 257  # points of a Beta density
 _BOOTSTRAP: Final = 400
+_TELLING: Final = 10  # choices of a profile, below which an interval of it says nothing
 
 
 class Choice(NamedTuple):
@@ -430,7 +431,10 @@ class Logged(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The reward that a policy would have earned: a mean and its 95% interval."""
+    """The reward that a policy would have earned: a mean and its 95% interval, in [0, 1].
+
+    With fewer than ten choices of its profiles in the log the intervals are all of that.
+    """
 
     profile: str
     ips: float
@@ -489,13 +493,20 @@ def evaluate(
     rng = np.random.default_rng(seed)
     drawn = [means(rng.integers(0, len(log), len(log))) for _ in range(_BOOTSTRAP)]
     (low, robust_low), (high, robust_high) = np.quantile(drawn, [0.025, 0.975], axis=0)
+    support = int((weights > 0).sum())
+    if support < _TELLING:
+        low, high, robust_low, robust_high = 0.0, 1.0, 0.0, 1.0
+
+    def within(value: Any) -> float:
+        return min(1.0, max(0.0, float(value)))
+
     return Estimate(
         name,
-        means(slice(None))[0],
-        float(low),
-        float(high),
-        float(robust.mean()),
-        float(robust_low),
-        float(robust_high),
-        int((weights > 0).sum()),
+        within(means(slice(None))[0]),
+        within(low),
+        within(high),
+        within(robust.mean()),
+        within(robust_low),
+        within(robust_high),
+        support,
     )

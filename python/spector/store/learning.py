@@ -49,14 +49,16 @@ class Credit(NamedTuple):
     propensity: float
     lateral: bool = False
 
-    def token(self, slots: Iterable[int]) -> str:
-        """The same as a text that `from_token` reads, for one recall that returned these."""
+    def token(self, slots: Iterable[int], space: str) -> str:
+        """The same as a text that `from_token` reads, for one recall of a space that returned
+        these."""
         tags = ",".join(f"{tag:x}" for tag in self.tags)
         returned = ",".join(f"{slot:x}" for slot in slots)
-        return f"{self.context:016x}.{self.profile}.{self.propensity:.6f}.{tags}.{returned}"
+        chosen = f"{self.context:016x}.{self.profile}.{self.propensity:.6f}"
+        return f"{chosen}.{tags}.{returned}.{space}"
 
     @classmethod
-    def from_token(cls, token: str) -> tuple[Credit, frozenset[int]]:
+    def from_token(cls, token: str, space: str) -> tuple[Credit, frozenset[int]]:
         """What a recall said in its token, and the slots that it returned."""
         if not token:
             raise ValueError(
@@ -65,15 +67,18 @@ class Credit(NamedTuple):
             )
         try:
             context, profile, rest = token.split(".", 2)
-            propensity, tags, returned = rest.rsplit(".", 2)
+            propensity, tags, returned, made_by = rest.rsplit(".", 3)
             singles = tuple(int(tag, 16) for tag in tags.split(",") if tag)
             slots = frozenset(int(slot, 16) for slot in returned.split(",") if slot)
             share = float(propensity)
             if profile not in PROFILES or not 0 < share <= 1:
                 raise ValueError
-            return cls(int(context, 16), singles, profile, share), slots
+            credit = cls(int(context, 16), singles, profile, share)
         except ValueError:
             raise ValueError(f"recall must be the token of a Results, got {show(token)}") from None
+        if made_by != space:
+            raise ValueError(f"recall is the token of another space, got {show(token)}")
+        return credit, slots
 
 
 class RecallRecord(NamedTuple):

@@ -12,6 +12,7 @@ takes none of them unless the replica is behind the journal.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import operator
 import threading
@@ -94,6 +95,12 @@ class Space:
     def _new_replica(self, shape: Shape) -> Replica:
         bandit = ProfileAdaptor(**self._bandit)
         return Replica(self.settings, shape, self._keywords, self._ann, bandit)
+
+    @functools.cached_property
+    def key(self) -> str:
+        """What tells it from other spaces: 8 hexadecimal digits."""
+        with self.journal.reader() as reader:
+            return str(reader.setting("store_id"))[:8]
 
     # Reading
 

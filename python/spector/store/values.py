@@ -158,9 +158,9 @@ def check_id(name: str, value: object) -> str:
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
-    """One of a few words."""
-    if isinstance(value, str) and value in choices:
-        return value
+    """One of a few words, whatever its case."""
+    if isinstance(value, str) and value.lower() in choices:
+        return value.lower()
     allowed = "one of " + ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str):
         raise _type_error(name, value, allowed)
