@@ -467,6 +467,7 @@ def test_any_names_are_fed_or_refused(entities: Any, relations: Any, query: str)
             assert graphs.entities.memories_for_entity(number).tolist() == [1]
         memory.recall(query, entities=[entity.name for entity in stored.entities] or ())
         memory.remember("u", id="m")
+        assert memory.status().documents == 1  # and the graph has followed
         assert graphs.entities.link_count == graphs.entities.relation_count == 0
 
 

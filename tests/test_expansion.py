@@ -120,6 +120,7 @@ def test_forget_leaves_every_layer(memory: SpectorMemory) -> None:
     assert ids(memory.recall("apple Four")) == ["one", "three"]
     # The next of the session comes after the last one that is left.
     tell(memory, "s", "five figs")
+    graphs = memory._space.replica.graphs
     assert graphs.temporal.prev(5) == 3
 
 

@@ -26,6 +26,7 @@ from spector.records import (
     strength_increment,
     tag_filter,
 )
+from spector.records.store import _FIELDS, COLUMNS, FIRST_TIME, LAST_TIME, flags_of
 
 HOUR, DAY = plain.HOUR, plain.DAY
 NOW = 1_900_000_000_000
@@ -332,6 +333,50 @@ def test_hdr_1_fields_round_trip_and_hdr_2_resolved_is_the_default():
     assert [store.header(slot)["resolved"] for slot in range(4)] == [False, True, True, False]
     assert store.header(0)["pinned"]
     assert store.header(3)["modality"] == "video"
+
+
+def test_a_table_is_stored_as_its_fields():
+    columns = {
+        "valence": [-128, 127, 3],
+        "arousal": [0, 255, 6],
+        "importance": [0.05, 10.0, 0.3],
+        "timestamp": [FIRST_TIME, LAST_TIME, NOW],
+        "explicit_recalls": [0, 2**32 - 1, 7],
+        "strength": [0.01, 5.0, 1.3],
+        "passive_recalls": [2**32 - 1, 0, 1],
+        "last_passive_ltp": [LAST_TIME, 0, NOW],
+        "surprise": [0.0, -1e30, 2.5],
+    }
+    assert tuple(columns) == COLUMNS
+    types, switches = ["working", "procedural", "semantic"], [True, False, True]
+    vectors = np.eye(3, DIMENSIONS)
+    plainly, table = RecordStore(DIMENSIONS), RecordStore(DIMENSIONS)
+    slots = [4, 1, 9]
+    plainly.put(
+        slots,
+        vectors,
+        **columns,
+        type=types,
+        consolidated=switches,
+        pinned=switches[::-1],
+        resolved=[False, True, True],
+        contradicted=switches,
+    )
+    flags = [
+        flags_of(kind, consolidated=a, pinned=b, resolved=c)
+        for kind, a, b, c in zip(types, switches, switches[::-1], [False, True, True], strict=True)
+    ]
+    rows = np.array(list(columns.values()), np.float64).T
+    table.put_table(slots, rows, flags, switches, vectors)
+    assert (table.headers([1, 4, 9]) == plainly.headers([1, 4, 9])).all()
+    assert all((table.vector(slot) == plainly.vector(slot)).all() for slot in slots)
+    for column, name in enumerate(COLUMNS):
+        low, high = _FIELDS[name].low, _FIELDS[name].high
+        for bad in (high * 1.5 + 1, low - abs(low) - 1, np.nan):
+            wrong = rows.copy()
+            wrong[1, column] = bad
+            with pytest.raises(ValueError, match=name):
+                table.put_table(slots, wrong, flags, switches, vectors)
 
 
 def test_hdr_3_arousal_follows_valence_and_strength_is_1():

@@ -264,6 +264,7 @@ def test_entities_are_merged_and_fade(tmp_path: Path, clock: Clock) -> None:
             memory.reflect()
         assert directory.memories_for_entity(survivor).tolist() == []
         memory.remember("four", id="d", entities=[("Kubernetes", "TOOL")])
+        assert memory.status().documents == 4  # and the graph has followed
         assert directory.memories_for_entity(survivor).tolist() == [4]
         expected = memory.state_hash()
         assert list(tmp_path.glob("snapshot-*"))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from children import TIMEOUT, start
 from shell import spector
-from spector import SpectorMemory
+from spector import DuplicateMemoryError, SpectorMemory
 from spector.store import check
+from spector.store.space import _LATER
 
 WORK = """
     import random, sys
@@ -116,6 +119,83 @@ def processes(path: Path, seed: int, operations: int, kills: int) -> Counter[str
 def test_processes_agree(tmp_path: Path, seed: int) -> None:
     counts = processes(tmp_path, seed, 40, kills=2)
     assert counts["acknowledged"] > 40
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_follows_later_follows_the_same_way(tmp_path: Path, seed: int) -> None:
+    """PER-10: memories wait for the next question, own ones among those of another writer."""
+    rng = random.Random(seed)
+
+    def item() -> dict[str, Any]:
+        chosen: dict[str, Any] = {
+            "text": " ".join(rng.choices(["fox", "owl", "snow"], k=3)),
+            "id": f"m{rng.randrange(12)}",
+            "tags": rng.sample(["a", "b", "c"], rng.randrange(3)),
+            "session": rng.choice([None, "s", "t"]),
+            "author": rng.choice([None, "Ann"]),
+            "about": rng.sample(["Snow", "Lab"], rng.randrange(2)),
+            "entities": [("Ann", "PERSON"), ("Lab", "PLACE")][: rng.randrange(3)],
+        }
+        if rng.random() < 0.4:
+            chosen["vector"] = [rng.random() + 0.1, rng.random(), 1.0]
+        return chosen
+
+    with SpectorMemory.open(tmp_path) as one, SpectorMemory.open(tmp_path) as other:
+        for number in range(160):
+            memory = other if rng.random() < 0.1 * (seed % 3) else one
+            choice = rng.random()
+            if choice < 0.9:
+                memory.remember(**item())
+            elif choice < 0.94:
+                memory.remember_many(item() for _ in range(rng.randrange(1, 90)))
+            elif choice < 0.96 and memory.browse(limit=1):
+                memory.forget(memory.browse(limit=1)[0].id)
+            elif choice < 0.98:
+                with pytest.raises(DuplicateMemoryError):
+                    memory.remember("t", id="n", on_conflict="ignore")
+                    memory.remember("t", id="n", on_conflict="error")
+            elif number % 2:
+                assert memory.state_hash() == (one if memory is other else other).state_hash()
+        waiting = one._space._own
+        assert sum(len(own.events) for own in waiting) < _LATER
+        expected = one.state_hash()
+        assert not waiting
+        assert other.state_hash() == expected
+    for name in tmp_path.glob("snapshot-*"):
+        shutil.rmtree(name)
+    with SpectorMemory.open(tmp_path) as memory:
+        assert memory.state_hash() == expected
+    assert check(tmp_path).ok
+
+
+def test_a_writer_knows_the_end_of_the_journal(tmp_path: Path) -> None:
+    """What it committed last counts as long as nobody else committed and nothing was undone."""
+    with SpectorMemory.open(tmp_path) as one, SpectorMemory.open(tmp_path) as other:
+        one.remember("a", id="a")
+        other.remember("b", id="b")
+        one.remember("c", id="c")
+        with pytest.raises(DuplicateMemoryError):
+            one.remember_many(
+                [{"text": "d", "id": "d"}, {"text": "c", "id": "c"}], on_conflict="error"
+            )
+        one.forget("a")
+        one.remember("e", id="e")
+        one.compact()
+        one.remember_many({"text": id, "id": id} for id in "fc")
+        other.remember("g", id="g")
+        one.remember("h", id="h")
+        with one._space.journal.reader() as reader:
+            assert {row[1]: row[0] for row in reader.every_row()} == {
+                "b": 2,
+                "c": 3,
+                "e": 4,
+                "f": 5,
+                "g": 6,
+                "h": 7,
+            }
+            assert reader.newest_event() == 9
+            assert not list(reader.quick_problems())
+    assert check(tmp_path).ok
 
 
 def test_a_hash_tells_states_apart(tmp_path: Path) -> None:

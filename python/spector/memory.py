@@ -73,6 +73,7 @@ from spector.store.values import (
     check_time,
     check_vector,
     encode_json,
+    make_draft,
     show,
 )
 from spector.store.vectors import unpack_dense
@@ -255,6 +256,7 @@ class SpectorMemory:
 
         self._space = space
         self._models = models or Models()
+        self._encodes = self._models != Models()
         self._clock = clock or _system_clock
         self._ids = IdMaker(random.Random(seed))
         self._ingestion = Ingestion(flashbulb_threshold)
@@ -590,31 +592,32 @@ class SpectorMemory:
         """
         on_conflict = check_choice("on_conflict", on_conflict, CONFLICTS)
         now = self._now()
-        item = {
-            "text": text,
-            "id": id,
-            "tags": tags,
-            "type": type,
-            "source": source,
-            "session": session,
-            "author": author,
-            "context": context,
-            "timestamp": timestamp,
-            "metadata": metadata,
-            "about": about,
-            "entities": entities,
-            "relations": relations,
-            "vector": vector,
-            "importance": importance,
-            "interest": interest,
-            "challenge": challenge,
-            "urgency": urgency,
-            "valence": valence,
-            "arousal": arousal,
-            "unresolved": unresolved,
-            "pinned": pinned,
-        }
-        return self._store([check_draft(item, now)], on_conflict, now)[0]
+        draft = make_draft(
+            now,
+            text=text,
+            id=id,
+            tags=tags,
+            type=type,
+            source=source,
+            session=session,
+            author=author,
+            context=context,
+            timestamp=timestamp,
+            metadata=metadata,
+            about=about,
+            entities=entities,
+            relations=relations,
+            vector=vector,
+            importance=importance,
+            interest=interest,
+            challenge=challenge,
+            urgency=urgency,
+            valence=valence,
+            arousal=arousal,
+            unresolved=unresolved,
+            pinned=pinned,
+        )
+        return self._store([draft], on_conflict, now)[0]
 
     def remember_many(
         self,
@@ -699,8 +702,9 @@ class SpectorMemory:
             return stored
 
         with self.extraction.storing:
-            ids = self._space.write(change)
-            self.extraction.submit(waiting)
+            ids = self._space.write(change, later=True)
+            if waiting:
+                self.extraction.submit(waiting)
         self._cycles.note(now, len(ids), self.reflect)
         return ids
 
@@ -709,7 +713,7 @@ class SpectorMemory:
         if self._auto_tags and not all(draft.tags for draft in drafts):
             with self._space.journal.reader() as reader:
                 drafts = with_tags(drafts, reader.frequent_tags(_AUTO_TAGS))
-        if self._models == Models() and all(draft.given is None for draft in drafts):
+        if not self._encodes and all(draft.given is None for draft in drafts):
             return drafts
         self._space.journal.check_usable()
         encoded = self._models.encode(drafts, self._encoded_before, self._model_failed)

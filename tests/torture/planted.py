@@ -197,7 +197,7 @@ def slots_again() -> None:
         query = "SELECT coalesce(max(slot), 0) FROM memories"
         return int(self._connection.execute(query).fetchone()[0])
 
-    _module("store.journal").Reader.highest_slot = highest
+    _module("store.journal").Transaction.highest_slot = highest
 
 
 @fault("a recall does not look for what others wrote", "test_processes.py -k sees_it_at_once")

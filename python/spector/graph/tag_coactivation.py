@@ -62,6 +62,10 @@ class TagCoActivation(Exportable):
         """Count many memories in one transaction, in the order given."""
         self._core.observe_many([arguments.tags("memories", tags) for tags in memories])
 
+    def observe_folded(self, memories: list[list[str]]) -> None:
+        """`observe_many` of what `tags` gave: distinct tags in folded form, none empty."""
+        self._core.observe_many(memories)
+
     def forget(self, tags: Iterable[str]) -> None:
         """Take a memory with these tags out of the counts.
 

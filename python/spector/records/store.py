@@ -148,6 +148,32 @@ def _switch(name: str, value: ArrayLike) -> NDArray[np.bool_]:
     return array
 
 
+#: The columns of `RecordStore.put_table`.
+COLUMNS = (
+    "valence",
+    "arousal",
+    "importance",
+    "timestamp",
+    "explicit_recalls",
+    "strength",
+    "passive_recalls",
+    "last_passive_ltp",
+    "surprise",
+)
+_LOWEST = np.array([_FIELDS[name].low for name in COLUMNS], np.float64)
+_HIGHEST = np.array([_FIELDS[name].high for name in COLUMNS], np.float64)
+
+
+def flags_of(type: str, *, consolidated: bool, pinned: bool, resolved: bool) -> int:
+    """The flags of a record of text, for `RecordStore.put_table` (HDR-1)."""
+    return (
+        (_choice("type", type, TYPES) << 1)
+        | (_CONSOLIDATED if consolidated else 0)
+        | (_PINNED if pinned else 0)
+        | (_RESOLVED if resolved else 0)
+    )
+
+
 def _headers(n: int, values: Mapping[str, Any]) -> tuple[NDArray[np.uint8], int, int]:
     """Headers as bytes, the fields that are set, and the bits of the flags."""
     headers = np.zeros(n, HEADER)
@@ -472,6 +498,43 @@ class RecordStore:
             fields["arousal"] = np.minimum(255, 2 * np.abs(valence.astype(np.int64)))
         headers, _, _ = _headers(len(numbers), {**_DEFAULTS, **fields})
         self._core.put(numbers, headers, self._vectors(vectors, len(numbers)))
+
+    def put_table(
+        self,
+        slots: ArrayLike,
+        table: NDArray[np.float64],
+        flags: Sequence[int],
+        contradicted: Sequence[bool],
+        vectors: ArrayLike | None = None,
+    ) -> None:
+        """`put` of records as rows of a table, in a fraction of the time where they are few.
+
+        Parameters
+        ----------
+        slots, vectors : array_like
+            As `put` takes them.
+        table : ndarray of float64, shape (n, len(COLUMNS))
+            Fields of the headers in the order of `COLUMNS`; the others have their defaults.
+        flags : sequence of int, length n
+            What `flags_of` gives.
+        contradicted : sequence of bool, length n
+        """
+        numbers = _slots("slots", slots)
+        allowed = (table >= _LOWEST) & (table <= _HIGHEST)
+        if not allowed.all():
+            row, column = np.argwhere(~allowed)[0]
+            raise ValueError(
+                f"{COLUMNS[column]} must be in [{_LOWEST[column]:g}, {_HIGHEST[column]:g}],"
+                f" not {table[row, column]}"
+            )
+        headers = np.zeros(len(numbers), HEADER)
+        for name, column in zip(COLUMNS, table.T, strict=True):
+            headers[name] = column
+        headers["version"] = 1
+        headers["profile"] = headers["last_profile"] = NO_PROFILE
+        headers["flags"] = flags
+        headers["state"] = contradicted
+        self._core.put(numbers, headers.view(np.uint8), self._vectors(vectors, len(numbers)))
 
     def _vectors(self, vectors: ArrayLike | None, n: int) -> NDArray[np.float32] | None:
         if vectors is None:

@@ -24,13 +24,15 @@ from spector.graph import (
 
 from .learning import partners, tag_hash
 from .mentions import Mentions
-from .model import Event, EventType, MemoryRow, tags_of
+from .model import Event, EventType, MemoryRow, about_of, tags_of
 from .names import NameIndex
 from .snapshots import load_array, load_json, save_array, save_json
 
 #: How many memories before it in its session a new one is associated with (HEB-5, AM-14).
 WINDOW: Final = 8
+_REMEMBER: Final = EventType.REMEMBER.value
 _DELTA: Final = 0.3  # HEB-4
+_DELTAS: Final = [_DELTA * 0.5**distance for distance in range(WINDOW)]
 NOBODY: Final = 0
 _PROMOTED: Final = 4
 _WORDS: Final = 100  # of a text, in which tags are looked for
@@ -69,6 +71,7 @@ class Graphs:
         self._newest: dict[int, int] = {}  # of a session: the last memory that was new
         self._newest_in: dict[int, int] = {}
         self._size = 0
+        self._put_until = 0  # more than any slot that `put` had
         self.reflected: Mapping[str, int] = {}  # what the last step of a reflection did
 
     # Events
@@ -76,7 +79,9 @@ class Graphs:
     def feed(self, events: Sequence[Event]) -> None:
         """Let events that follow each other change the session layers."""
         links: list[tuple[int, int, int, int]] = []
-        pairs: list[tuple[int, int, float]] = []
+        ends: list[int] = []  # of pairs: one, and in `others` the other, in `deltas` how much
+        others: list[int] = []
+        deltas: list[float] = []
         highest = max((event.slot for event in events), default=-1)
         fresh = self._size
         if highest >= self._size:
@@ -89,22 +94,14 @@ class Graphs:
                 current, prev, session, when = (list(column) for column in zip(*links, strict=True))
                 self.temporal.link(current, prev, session, when)
                 links.clear()
-            if pairs:
-                a, b, delta = (list(column) for column in zip(*pairs, strict=True))
-                self.hebbian.strengthen_many(a, b, np.asarray(delta, np.float32))
-                pairs.clear()
+            if ends:
+                self.hebbian.strengthen_many(ends, others, np.asarray(deltas, np.float32))
+                for column in (ends, others, deltas):
+                    column.clear()
 
         for event in events:
             slot = event.slot
-            if event.type == EventType.FORGET:
-                flush()
-                self._leave(slot)
-            elif event.type == EventType.REFLECT:
-                flush()
-                self._reflect(*json.loads(event.payload or "[]"))
-            elif event.type == EventType.REINFORCE:
-                pairs += [(slot, other, _DELTA) for other in partners(event)]
-            elif event.type == EventType.REMEMBER and event.payload is not None:
+            if event.type == _REMEMBER and event.payload is not None:
                 session = self._sessions.setdefault(event.payload, len(self._sessions) + 1)
                 if slot >= fresh:
                     fresh = slot + 1
@@ -115,17 +112,33 @@ class Graphs:
                         del self._newest_in[prev]
                     self._newest[session] = slot
                     self._newest_in[slot] = session
-                recent = self._recent.setdefault(session, [])
-                for distance, other in enumerate(reversed(recent)):
-                    if other != slot:
-                        pairs.append((slot, other, _DELTA * 0.5**distance))
+                recent = self._recent.get(session)
+                if recent is None:
+                    recent = self._recent[session] = []
+                ends += [slot] * len(recent)
+                others += reversed(recent)
+                deltas += _DELTAS[: len(recent)]
                 if slot in recent:
+                    own = len(ends) - 1 - recent.index(slot)  # not with itself
+                    for column in (ends, others, deltas):
+                        del column[own]
                     recent.remove(slot)
                 else:
                     self._recent_in.setdefault(slot, []).append(session)
                 recent.append(slot)
                 if len(recent) > WINDOW:
                     self._drop(recent.pop(0), session)
+            elif event.type == EventType.FORGET:
+                flush()
+                self._leave(slot)
+            elif event.type == EventType.REFLECT:
+                flush()
+                self._reflect(*json.loads(event.payload or "[]"))
+            elif event.type == EventType.REINFORCE:
+                found = partners(event)
+                ends += [slot] * len(found)
+                others += found
+                deltas += [_DELTA] * len(found)
             elif slot >= fresh:
                 fresh = slot + 1
         flush()
@@ -222,9 +235,10 @@ class Graphs:
         """Let memories have what their rows say, instead of what they had."""
         fresh: list[int] = []
         tags: list[tuple[str, ...]] = []
+        known = [slot for slot in rows if slot < self._put_until]
         for slot, row in rows.items():
             own = tags_of(row)
-            before = self.capture.tags(slot) if len(self.capture) else []
+            before = self.capture.tags(slot) if slot < self._put_until else []
             if before:
                 self.coactivation.update(before, own)
                 self.capture.update(slot, own)
@@ -232,23 +246,24 @@ class Graphs:
                 fresh.append(slot)
                 tags.append(own)
         if fresh:
-            self.coactivation.observe_many(tags)
-            self.capture.add_many(fresh, tags)
-        self.mentions.remove(list(rows))
+            folded = [list(own) for own in tags]
+            self.coactivation.observe_folded(folded)
+            self.capture.add_folded(np.asarray(fresh, np.uint32), folded)
+        if known:
+            self.entities.remove_memory(known)
+            self.mentions.remove(known)
+        self._put_until = max(self._put_until, max(rows, default=-1) + 1)
         self.mentions.put(rows, self._set_about(rows))
         self._set_authors(list(rows), [row[7] for row in rows.values()])
 
     def _set_about(self, rows: Mapping[int, MemoryRow]) -> list[tuple[int, int]]:
         """Link memories to what they are about; returns the links."""
-        if len(self.entities):
-            self.entities.remove_memory(list(rows))
         names: list[str] = []
         slots: list[int] = []
         for slot, row in rows.items():
-            if row[13] != "[]":
-                about = json.loads(row[13])
-                names += about
-                slots += [slot] * len(about)
+            about = about_of(row)
+            names += about
+            slots += [slot] * len(about)
         if not names:
             return []
         numbers = self.entities.intern(names, "OTHER")
@@ -356,7 +371,7 @@ class Graphs:
         self.temporal = TemporalChain.load(folder / "temporal.chain")
         self.coactivation = TagCoActivation.load(folder / "coactivation.dat")
         stored = load_json(folder / "sessions.json")
-        self._size = stored["size"]
+        self._size = self._put_until = stored["size"]
         self._sessions = {name: number for number, name in enumerate(stored["sessions"], 1)}
         self._recent = dict(stored["recent"])
         for session, slots in self._recent.items():

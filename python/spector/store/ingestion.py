@@ -18,7 +18,7 @@ from spector.arguments import fold
 from spector.records.cognition import Surprise, importance, novelty
 
 from .model import PINNED
-from .values import Draft, encode_json
+from .values import Draft, Hints, encode_json
 from .vectors import unpack_dense
 
 __all__ = ["Importance", "Ingestion"]
@@ -89,7 +89,7 @@ class Ingestion:
     def preview(
         self,
         vector: npt.NDArray[np.float32] | None,
-        hints: tuple[float | None, float | None, float | None],
+        hints: Hints,
     ) -> Importance:
         """What `weigh` would find now; nothing changes."""
         distance = None
@@ -102,7 +102,7 @@ class Ingestion:
 
     def _importance(
         self,
-        hints: tuple[float | None, float | None, float | None],
+        hints: Hints,
         distance: float | None,
         surprise: Surprise,
     ) -> Importance:

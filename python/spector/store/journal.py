@@ -28,6 +28,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -119,6 +120,10 @@ _UPDATE: Final = (
     f" = ({','.join('?' * (len(MEMORY_COLUMNS) - 1))}) WHERE slot = ?"
 )
 _VECTOR_COLUMNS: Final = "slot, kind, model, content, data, crc"
+_INSERT_VECTOR: Final = f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
+_INSERT_TAG: Final = "INSERT INTO memory_tags(tag, slot) VALUES(?, ?)"
+_DELETE_TAG: Final = "DELETE FROM memory_tags WHERE tag = ? AND slot = ?"
+_INSERT_EVENT: Final = "INSERT INTO events(seq, type, at, slot, payload, crc) VALUES(?,?,?,?,?,?)"
 _IN_LIMIT: Final = 500  # parameters of one IN list
 _KEPT_ROWS: Final = 4096  # verified rows kept for the next recall, of texts of at most
 _KEPT_CHARACTERS: Final = 4096
@@ -130,6 +135,8 @@ CLOSE_TIMEOUT: Final = 5.0  # seconds
 MADE_BY_REFLECTION: Final = "consolidated"
 _PASSIVE_PAUSE: Final = 300_000  # milliseconds in which a memory is returned once (SCO-10)
 _HEADER_BYTES: Final = 100
+# A commit writes each page that it touches whole, and one memory touches nine.
+_PAGE_BYTES: Final = 2048
 _IMMUTABLE: Final = "immutable=1"
 _ORPHAN: Final = ".orphan-"
 _RESTORE: Final = "restore it from a copy"
@@ -156,11 +163,20 @@ class Known(NamedTuple):
     created: int
     crc: int
     tags: str
-    recalls: int = 0
-    strength: float = 1.0
-    passive: int = 0
-    last_passive: int = 0
-    suppressed: str | None = None
+    recalls: int
+    strength: float
+    passive: int
+    last_passive: int
+    suppressed: str | None
+
+
+_NOTHING_LEARNED: Final[tuple[int, float, int, int, str | None]] = (
+    0,
+    1.0,
+    0,
+    0,
+    None,
+)  # of a new memory
 
 
 class Total(NamedTuple):
@@ -168,6 +184,14 @@ class Total(NamedTuple):
 
     rows: int
     crc_sum: int
+
+
+class Tail(NamedTuple):
+    """What a transaction has to know of the end of the journal."""
+
+    newest: int
+    highest_slot: int
+    totals: dict[str, Total]
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -232,16 +256,27 @@ def _translate(error: Exception, where: str, waited: float) -> Exception:
     return CorruptionError(f"{where} is damaged ({error}); {_DAMAGED}")
 
 
-@contextlib.contextmanager
-def translated(where: str) -> Iterator[None]:
+class translated:
     """Turn errors of SQLite and of the operating system into ours, naming the file."""
-    start = time.monotonic()
-    try:
-        yield
-    except SpectorError:
-        raise
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-        raise _translate(error, where, time.monotonic() - start) from error
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._start = time.monotonic()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, SpectorError):
+            return
+        if isinstance(error, (sqlite3.Error, OSError, UnicodeDecodeError)):
+            waited = time.monotonic() - self._start
+            raise _translate(error, self._where, waited) from error
 
 
 def damaged(where: str, problem: str) -> CorruptionError:
@@ -652,6 +687,40 @@ class Reader:
                 yield f"{kind} {name} is not ours"
 
 
+def _row(
+    slot: int, name: str, draft: Draft, created: int, now: int, learned: tuple[Any, ...]
+) -> MemoryRow:
+    """A row of `memories`; `learned` are the columns from recalls on."""
+    fields = (
+        slot,
+        name,
+        draft.text,
+        draft.context,
+        draft.type,
+        draft.source,
+        draft.session,
+        draft.author,
+        draft.timestamp,
+        created,
+        now,
+        draft.tags_json,
+        draft.metadata_json,
+        draft.about_json,
+        draft.importance,
+        draft.surprise,
+        draft.valence,
+        draft.arousal,
+        draft.flags,
+        draft.entities_json,
+        *learned,
+    )
+    return cast(MemoryRow, (*fields, memory_crc(*fields)))
+
+
+def _vector_rows(slot: int, vectors: Iterable[tuple[str, str, int, bytes]]) -> list[VectorRow]:
+    return [VectorRow(slot, *vector, vector_crc(slot, *vector)) for vector in vectors]
+
+
 def _marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
@@ -668,14 +737,33 @@ class Transaction(Reader):
     """One change in the making; `log`, `written` and `vectors_written` are what `apply` needs
     after the commit."""
 
-    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, where: str, before: Tail | None = None
+    ) -> None:
         super().__init__(connection, where)
         self.log: list[Event] = []
         self.written: dict[int, MemoryRow] = {}
         self.vectors_written: dict[int, list[VectorRow]] = {}
-        self._deltas = {name: [0, 0] for name in TABLES}
+        self._deltas: dict[str, tuple[int, int]] = {}
+        self._before = before
+        self._highest_slot = 0
         self._next_seq = 0
         self.settings_changed = False
+
+    @property
+    def before(self) -> Tail:
+        """The end of the journal before this transaction."""
+        if self._before is None:
+            self._before = Tail(super().newest_event(), super().highest_slot(), self.totals())
+        return self._before
+
+    def newest_event(self) -> int:
+        """The number of the newest event before this transaction."""
+        return self.before.newest
+
+    def highest_slot(self) -> int:
+        """The highest slot ever given out."""
+        return max(self.before.highest_slot, self._highest_slot)
 
     def remember(
         self,
@@ -689,6 +777,8 @@ class Transaction(Reader):
 
         `first` is the position of the first draft in what the caller was given, for messages.
         """
+        if len(drafts) == 1 and (name := self._remember_new(drafts[0], now, ids)) is not None:
+            return [name]
         names, known = self._name(drafts, now, ids)
         staged: dict[str, Draft] = {}
         for position, (name, draft) in enumerate(zip(names, drafts, strict=True)):
@@ -709,72 +799,67 @@ class Transaction(Reader):
         crc_delta = 0
         for name, draft in staged.items():
             old = known.get(name)
-            new = old is None
             if old is None:
-                old = Known(next_slot, now, 0, "[]")
+                slot = next_slot
                 next_slot += 1
-            else:
-                replaced.append(old.slot)
-                crc_delta -= old.crc
-                old_tags.extend((tag, old.slot) for tag in json.loads(old.tags))
-            slot = old.slot
-            fields = (
-                name,
-                draft.text,
-                draft.context,
-                draft.type,
-                draft.source,
-                draft.session,
-                draft.author,
-                draft.timestamp,
-                old.created,
-                now,
-                draft.tags_json,
-                draft.metadata_json,
-                draft.about_json,
-                draft.importance,
-                draft.surprise,
-                draft.valence,
-                draft.arousal,
-                draft.flags,
-                draft.entities_json,
-                old.recalls,
-                old.strength,
-                old.passive,
-                old.last_passive,
-                old.suppressed,
-            )
-            crc = memory_crc(slot, *fields)
-            crc_delta += crc
-            row: MemoryRow = (slot, *fields, crc)
-            if new:
+                row = _row(slot, name, draft, now, now, _NOTHING_LEARNED)
                 inserts.append(row)
             else:
-                updates.append((*fields, crc, slot))
-            if draft.tags:
-                tags.extend((tag, slot) for tag in draft.tags)
+                slot = old.slot
+                row = _row(slot, name, draft, old.created, now, old[4:])
+                replaced.append(slot)
+                crc_delta -= old.crc
+                old_tags += [(tag, slot) for tag in json.loads(old.tags)]
+                updates.append((*row[1:], slot))
+            crc_delta += row[-1]
+            tags += [(tag, slot) for tag in draft.tags]
             self.written[slot] = row
             if draft.vectors:
-                self.vectors_written[slot] = [
-                    VectorRow(slot, *vector, vector_crc(slot, *vector)) for vector in draft.vectors
-                ]
-        if next_slot - 1 > MAX_SLOT:
-            raise CapacityError(
-                f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
-            )
-        execute = self._connection.executemany
-        execute("DELETE FROM memory_tags WHERE tag = ? AND slot = ?", old_tags)
-        execute(_UPDATE, updates)
-        execute(_INSERT, inserts)
-        execute("INSERT INTO memory_tags(tag, slot) VALUES(?, ?)", tags)
-        self._count("memories", len(inserts), crc_delta)
-        self._drop_vectors(replaced)
+                self.vectors_written[slot] = _vector_rows(slot, draft.vectors)
+        self._check_capacity(next_slot - 1)
         vectors = [row for rows in self.vectors_written.values() for row in rows]
-        execute(f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", vectors)
+        self._drop_vectors(replaced)
+        for statement, values in (
+            (_DELETE_TAG, old_tags),
+            (_UPDATE, updates),
+            (_INSERT, inserts),
+            (_INSERT_TAG, tags),
+            (_INSERT_VECTOR, vectors),
+        ):
+            if values:
+                self._connection.executemany(statement, values)
+        self._count("memories", len(inserts), crc_delta)
         self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
         sessions = [session_payload(row[6]) for row in self.written.values()]
         self._log(EventType.REMEMBER, self.written, now, sessions)
         return names
+
+    def _remember_new(self, draft: Draft, now: int, ids: IdMaker) -> str | None:
+        """`remember` of one memory, unless its id is taken."""
+        name = ids.next(now) if draft.id is None else draft.id
+        if self.has(name):
+            return None
+        slot = self.highest_slot() + 1
+        self._check_capacity(slot)
+        row = _row(slot, name, draft, now, now, _NOTHING_LEARNED)
+        self._connection.execute(_INSERT, row)
+        self._count("memories", 1, row[-1])
+        for tag in draft.tags:
+            self._connection.execute(_INSERT_TAG, (tag, slot))
+        self.written[slot] = row
+        if draft.vectors:
+            vectors = self.vectors_written[slot] = _vector_rows(slot, draft.vectors)
+            self._connection.executemany(_INSERT_VECTOR, vectors)
+            self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
+        self._log(EventType.REMEMBER, (slot,), now, (session_payload(draft.session),))
+        return name
+
+    def _check_capacity(self, slot: int) -> None:
+        if slot > MAX_SLOT:
+            raise CapacityError(
+                f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
+            )
+        self._highest_slot = max(self._highest_slot, slot)
 
     def add_vectors(self, made: Mapping[int, Sequence[Vector]], now: int) -> int:
         """Store vectors of memories that have none of their kind; returns how many memories.
@@ -794,9 +879,7 @@ class Transaction(Reader):
             ]
             if slot not in rows or not new:
                 continue
-            self._connection.executemany(
-                f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", new
-            )
+            self._connection.executemany(_INSERT_VECTOR, new)
             self._count("vectors", len(new), sum(vector.crc for vector in new))
             self.written[slot] = rows[slot]
             self.vectors_written[slot] = [*there, *new]
@@ -817,10 +900,7 @@ class Transaction(Reader):
         }
         execute = self._connection.execute
         next_slot = self.highest_slot() + 1
-        if next_slot - 1 + len(chosen) > MAX_SLOT:
-            raise CapacityError(
-                f"{self._where}: a space holds at most {MAX_SLOT} memories over its whole life"
-            )
+        self._check_capacity(next_slot - 1 + sum(name not in known for name in chosen))
         for name, item in chosen.items():
             old = known.get(name)
             slot = next_slot if old is None else old.slot
@@ -832,20 +912,15 @@ class Transaction(Reader):
                 self._count("memories", 1, row[-1])
             else:
                 pairs = [(tag, slot) for tag in json.loads(old.tags)]
-                self._connection.executemany(
-                    "DELETE FROM memory_tags WHERE tag = ? AND slot = ?", pairs
-                )
+                self._connection.executemany(_DELETE_TAG, pairs)
                 self._drop_vectors([slot])
                 execute(_UPDATE, (*row[1:], slot))
                 self._count("memories", 0, row[-1] - old.crc)
             self._connection.executemany(
-                "INSERT INTO memory_tags(tag, slot) VALUES(?, ?)",
-                [(tag, slot) for tag in json.loads(item.tags)],
+                _INSERT_TAG, [(tag, slot) for tag in json.loads(item.tags)]
             )
-            vectors = [VectorRow(slot, *each, vector_crc(slot, *each)) for each in item.vectors]
-            self._connection.executemany(
-                f"INSERT INTO vectors({_VECTOR_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)", vectors
-            )
+            vectors = _vector_rows(slot, item.vectors)
+            self._connection.executemany(_INSERT_VECTOR, vectors)
             self._count("vectors", len(vectors), sum(vector.crc for vector in vectors))
             self.written[slot] = row
             if vectors:
@@ -923,10 +998,7 @@ class Transaction(Reader):
         slot = row[0]
         execute = self._connection.executemany
         execute("DELETE FROM memories WHERE slot = ?", [(slot,)])
-        execute(
-            "DELETE FROM memory_tags WHERE tag = ? AND slot = ?",
-            [(tag, slot) for tag in json.loads(row[11])],
-        )
+        execute(_DELETE_TAG, [(tag, slot) for tag in json.loads(row[11])])
         self._drop_vectors([slot])
         self._count("memories", -1, -row[-1])
         self._log(EventType.FORGET, [slot], now)
@@ -1016,25 +1088,27 @@ class Transaction(Reader):
             )
             self._count("meta", 0 if old else 1, crc - (old[0] if old else 0))
 
-    def finish(self) -> None:
-        """Write the events and the new totals; the commit comes next."""
-        self._connection.executemany(
-            "INSERT INTO events(seq, type, at, slot, payload, crc) VALUES(?, ?, ?, ?, ?, ?)",
-            self.log,
-        )
-        self._count("events", len(self.log), sum(event.crc for event in self.log))
-        totals = self.totals()
+    def finish(self) -> Tail:
+        """Write the events and the new totals; the commit comes next. Returns the new end."""
+        log = self.log
+        if log:
+            self._connection.executemany(_INSERT_EVENT, log)
+            self._count("events", len(log), sum([event.crc for event in log]))
+        before = self.before
+        changed: dict[str, Total] = {}
         for name, (count, crc) in self._deltas.items():
-            if count or crc:
-                old = totals[name]
-                self._connection.execute(
-                    "UPDATE totals SET count = ?, crc_sum = ? WHERE name = ?",
-                    (old.rows + count, add_crc(old.crc_sum, crc), name),
-                )
+            rows, crc_sum = before.totals[name]
+            changed[name] = Total(rows + count, add_crc(crc_sum, crc))
+        self._connection.executemany(
+            "UPDATE totals SET count = ?, crc_sum = ? WHERE name = ?",
+            [(*total, name) for name, total in changed.items()],
+        )
+        newest = log[-1].seq if log else before.newest
+        return Tail(newest, self.highest_slot(), before.totals | changed)
 
     def _count(self, table: str, rows: int, crc: int) -> None:
-        self._deltas[table][0] += rows
-        self._deltas[table][1] += crc
+        before = self._deltas.get(table, (0, 0))
+        self._deltas[table] = before[0] + rows, before[1] + crc
 
     def _log(
         self,
@@ -1044,9 +1118,10 @@ class Transaction(Reader):
         payloads: Iterable[str | None] = itertools.repeat(None),
     ) -> None:
         seq = self._next_seq or self.newest_event() + 1
+        code = kind.value
         for slot, payload in zip(slots, payloads, strict=False):
-            crc = event_crc(seq, kind.value, now, slot, payload)
-            self.log.append(Event(seq, kind.value, now, slot, payload, crc))
+            crc = event_crc(seq, code, now, slot, payload)
+            self.log.append(Event(seq, code, now, slot, payload, crc))
             seq += 1
         self._next_seq = seq
 
@@ -1071,6 +1146,8 @@ class Journal:
         self._closed = False
         self._pid = os.getpid()
         self._broken = False
+        # What this connection committed last: `PRAGMA data_version` and the end of the journal.
+        self._known: tuple[int, Tail] | None = None
         # Held while the write connection is in use; with one connection for all, readers too.
         self._turn = threading.Lock()
         self._identity = None if path is None else self._check_file(path)
@@ -1283,19 +1360,28 @@ class Journal:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A write transaction: committed at the end of the block, undone if anything is raised."""
-        with translated(self.where), self._turns():
-            self.check_writable()
-            self._writer.execute("BEGIN IMMEDIATE")
+        with translated(self.where):
+            self._turn.acquire()
             try:
-                transaction = Transaction(self._writer, self.where)
-                yield transaction
-                transaction.finish()
-                self._writer.execute("COMMIT")
-            except BaseException as error:
-                self._note_failed_sync(error)
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+                self.check_writable()
+                self._writer.execute("BEGIN IMMEDIATE")
+                known, self._known = self._known, None
+                try:
+                    # It changes with what another connection commits, and with nothing else.
+                    (version,) = self._writer.execute("PRAGMA data_version").fetchone()
+                    before = known[1] if known is not None and known[0] == version else None
+                    transaction = Transaction(self._writer, self.where, before)
+                    yield transaction
+                    after = transaction.finish()
+                    self._writer.execute("COMMIT")
+                    self._known = version, after
+                except BaseException as error:
+                    self._note_failed_sync(error)
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                    raise
+            finally:
+                self._end_turn()
 
     def check_writable(self) -> None:
         """Raise if this object may not be written to."""
@@ -1537,6 +1623,7 @@ def _create(folder: Path, meta: Mapping[str, Any], busy_timeout: float) -> list[
                 aside = f"{orphan}{_ORPHAN}{time.time_ns() // 1_000_000}"
                 orphans.append(orphan.rename(aside))
         with contextlib.closing(_connect(new, busy_timeout)) as connection:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
             _fill(connection, meta)
             _empty_log(connection)

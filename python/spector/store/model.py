@@ -341,11 +341,16 @@ def row_problem(row: MemoryRow) -> str | None:
 
 def tags_of(row: MemoryRow) -> tuple[str, ...]:
     """The tags of a verified row."""
-    return _tags(row[11])
+    return _strings(row[11])
+
+
+def about_of(row: MemoryRow) -> tuple[str, ...]:
+    """The names of what a verified row is about."""
+    return _strings(row[13])
 
 
 @functools.lru_cache(maxsize=4096)
-def _tags(encoded: str) -> tuple[str, ...]:
+def _strings(encoded: str) -> tuple[str, ...]:
     return tuple(json.loads(encoded)) if encoded != "[]" else ()
 
 
@@ -384,7 +389,7 @@ def to_memory(row: MemoryRow) -> Memory:
         created=row[9],
         updated=row[10],
         metadata=json.loads(row[12]) if row[12] != "{}" else {},
-        about=tuple(json.loads(row[13])) if row[13] != "[]" else (),
+        about=about_of(row),
         importance=row[14],
         surprise=row[15],
         valence=row[16],

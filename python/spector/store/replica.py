@@ -5,10 +5,12 @@ Everything here follows from rows of the journal; `Space` says when.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from spector import _core
 from spector.graph import TagCoActivation
 from spector.lexical import TextIndex
 from spector.records import RecordStore
+from spector.records.store import flags_of
 
 from .bandit import ProfileAdaptor
 from .filters import Filter
@@ -39,6 +42,9 @@ from .vectors import unpack_dense, unpack_sparse, unpack_tokens
 
 if TYPE_CHECKING:
     from .journal import Reader
+
+
+_REMEMBER: Final = EventType.REMEMBER.value
 
 
 @dataclass(frozen=True)
@@ -98,10 +104,10 @@ class Replica:
         """Let events, in their order, teach what does not follow from the rows."""
         self.graphs.feed(events)
         for event in events:
-            if event.type != EventType.REMEMBER:
+            if event.type != _REMEMBER:
                 self.learning.feed(event)
-            if is_of_entities(event):
-                self.graphs.reflect_entities(event)
+                if is_of_entities(event):
+                    self.graphs.reflect_entities(event)
 
     def apply(
         self,
@@ -173,22 +179,16 @@ class Replica:
         rows: Mapping[int, MemoryRow],
         vectors: Mapping[int, bytes],
     ) -> None:
-        values = list(rows.values())
-        flags = np.asarray([row[18] for row in values])
-        columns: dict[str, npt.NDArray[Any]] = {
-            "type": np.asarray([row[4] for row in values]),
-            "timestamp": np.asarray([row[8] for row in values]),
-            "importance": np.asarray([row[14] for row in values]),
-            "surprise": np.asarray([row[15] for row in values]),
-            "valence": np.asarray([row[16] for row in values]),
-            "arousal": np.asarray([row[17] for row in values]),
-            "pinned": (flags & PINNED) != 0,
-            "resolved": (flags & UNRESOLVED) == 0,
-            "consolidated": (flags & CONSOLIDATED) != 0,
-            "contradicted": (flags & CONTRADICTED) != 0,
-            **_learned(values),
-        }
+        table = np.array([_columns_of(row) for row in rows.values()], np.float64)
+        flags = [_flags(row[4], row[18]) for row in rows.values()]
+        contradicted = [bool(row[18] & CONTRADICTED) for row in rows.values()]
+        if not vectors:
+            self.records.put_table(slots, table, flags, contradicted)
+            if self.nearby is not None and self._filled:
+                self.nearby.remove(slots)
+            return
         has = np.asarray([slot in vectors for slot in rows])
+        semantic = np.asarray([row[4] == "semantic" for row in rows.values()])
         for chosen in (has, ~has):
             if not chosen.any():
                 continue
@@ -196,16 +196,19 @@ class Replica:
             dense = None
             if chosen is has:
                 dense = np.stack([unpack_dense(vectors[slot]) for slot in some.tolist()])
-            fields = {name: column[chosen] for name, column in columns.items()}
-            fields["type"] = fields["type"].tolist()
-            self.records.put(some, dense, **fields)
+            self.records.put_table(
+                some,
+                table[chosen],
+                np.asarray(flags)[chosen].tolist(),
+                np.asarray(contradicted)[chosen].tolist(),
+                dense,
+            )
             if self.nearby is None or not self._filled:
                 continue
             if dense is None:
                 self.nearby.remove(some)
             else:
-                semantic = np.asarray([kind == "semantic" for kind in fields["type"]])
-                self.nearby.put(some, dense, semantic, self.records)
+                self.nearby.put(some, dense, semantic[chosen], self.records)
 
     def _touch(self, rows: Mapping[int, MemoryRow]) -> None:
         if rows:
@@ -318,6 +321,20 @@ class Replica:
         if self.nearby is not None:
             usage["ann"] = self.nearby.memory_usage()
         return usage
+
+
+#: The columns of a row that a record has, in the order of `records.store.COLUMNS`.
+_columns_of = operator.itemgetter(16, 17, 14, 8, 20, 21, 22, 23, 15)
+
+
+@functools.lru_cache(maxsize=256)
+def _flags(type: str, flags: int) -> int:
+    return flags_of(
+        type,
+        consolidated=bool(flags & CONSOLIDATED),
+        pinned=bool(flags & PINNED),
+        resolved=not flags & UNRESOLVED,
+    )
 
 
 def _learned(rows: Sequence[MemoryRow]) -> dict[str, npt.NDArray[Any]]:

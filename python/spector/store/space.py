@@ -4,6 +4,10 @@ The one path for change: a write commits rows and events to the journal, and `Sp
 only code that changes the replica: for one's own events, for those of other processes, and when
 the events are replayed on open.
 
+What only stores memories need not look at the replica, so it follows later: with the next question
+to it, or when `_LATER` events are waiting, all in one go. `_own` keeps what was written until then,
+so that it is not read again. A question always sees all that was committed before it.
+
 Locks, always taken in this order: `_write_lock` (one writer of this object at a time), the turn of
 the journal's connection, `_apply_lock` (held while the replica changes, for one batch). A reader
 takes none of them unless the replica is behind the journal.
@@ -17,10 +21,11 @@ import itertools
 import operator
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from spector.errors import (
     ConfigurationError,
@@ -53,7 +58,10 @@ T = TypeVar("T")
 _EVENTS_AT_ONCE: Final = 10_000
 _SLOTS_AT_ONCE: Final = 10_000
 _KNOWN_TYPES: Final = frozenset(EventType)
+_REMEMBER: Final = EventType.REMEMBER.value
 _TRIES: Final = 3
+#: How many events may wait for the replica.
+_LATER: Final = 64
 #: What filters read that is not checked when a space is opened from a snapshot.
 _AUDITS: Final = ("tags", "valence", "rows")
 #: The setting that says which event was the last erasure.
@@ -61,6 +69,14 @@ ERASED: Final = "erased"
 #: The settings that hold what recalls taught up to an event, and which that is.
 LEARNED: Final = "learned"
 LEARNED_UNTIL: Final = "learned_until"
+
+
+class _Own(NamedTuple):
+    """What a transaction of this process committed, for the replica."""
+
+    events: list[Event]
+    rows: dict[int, MemoryRow]
+    vectors: dict[int, list[VectorRow]]
 
 
 class Space:
@@ -83,6 +99,8 @@ class Space:
         self._apply_lock = threading.Lock()
         self._replica = self._new_replica(Shape())
         self._applied = 0  # the newest event the replica knows
+        self._written = 0  # the newest event that this object wrote
+        self._own: deque[_Own] = deque()  # in order; appended by writers, taken by `_take_own`
         self._built = 0  # the event that was the newest when it was made of rows: see Manifest
         self._saved = 0  # the event of the newest snapshot
         self._audited = set(_AUDITS)  # of what filters read, what has been checked
@@ -110,8 +128,10 @@ class Space:
         It is repeated when another thread changed the replica meanwhile, so it must only read.
         """
         for _ in range(_TRIES):
+            written = self._written  # committed, so this reader sees it
             with self.journal.reader() as reader:
                 newest = reader.newest_event()
+                self._check_not_older(newest, written)
                 if newest > self._applied and not self._nearly(newest):
                     with self._apply_lock:
                         self._catch_up(reader, newest)
@@ -133,7 +153,7 @@ class Space:
         with self.journal.reader(begin=False) as reader, self._apply_lock:
             reader.begin()
             newest = reader.newest_event()
-            self._check_not_older(newest)
+            self._check_not_older(newest, self._applied)
             self._catch_up(reader, newest)
             reader.audit = self._audit
             return work(reader, self._replica)
@@ -143,53 +163,90 @@ class Space:
         first, last = self._soft
         return first - 1 <= self._applied <= newest <= last
 
-    def _check_not_older(self, newest: int) -> None:
-        if newest < self._applied:
+    def _check_not_older(self, newest: int, seen: int) -> None:
+        if newest < seen:
             raise CorruptionError(
-                f"{self.journal.where} ends at event {newest}, but event {self._applied} was seen"
+                f"{self.journal.where} ends at event {newest}, but event {seen} was seen"
                 " in it: it was replaced while it was open; close this object and open the space"
                 " again"
             )
 
     # Writing
 
-    def write(self, change: Callable[[Transaction], T]) -> T:
-        """Run `change` in one transaction; when this returns it is durable and visible."""
-        self.catch_up()
+    def write(self, change: Callable[[Transaction], T], *, later: bool = False) -> T:
+        """Run `change` in one transaction; when this returns it is durable, and whoever asks the
+        replica sees it.
+
+        `later`: it stores memories and does not look at the replica, which may follow later.
+        """
+        if not later or self._written - self._applied >= _LATER:
+            self.catch_up()
         with self._write_lock:
             with self.journal.transaction() as transaction:
                 newest = transaction.newest_event()
-                self._check_not_older(newest)
-                if newest > self._applied:
+                self._check_not_older(newest, max(self._applied, self._written))
+                if newest > self._applied and not later:
                     with self._apply_lock:
                         self._catch_up(transaction, newest)
                 result = change(transaction)
-                if transaction.log and all(
-                    event.type == EventType.REFLECT for event in transaction.log
-                ):
-                    self._soft = (transaction.log[0].seq, transaction.log[-1].seq)
-            events = transaction.log
-            if events and events[-1].seq == self._soft[1]:
-                with self._apply_lock:
-                    if self._applied < events[-1].seq:
-                        self._replica.feed(events)
-                        self._applied = events[-1].seq
-            elif events and not transaction.settings_changed:
-                with self._apply_lock:
-                    if self._applied < events[-1].seq:  # else a reader caught up with us already
-                        last: dict[int, int] = {}
-                        self._add_last(last, events)
-
-                        def apply() -> None:
-                            self._replica.feed(events)
-                            self._apply(last, transaction.written, transaction.vectors_written)
-
-                        self._change(apply, events[-1].seq)
+                events = transaction.log
+                if events and {event.type for event in events} == {EventType.REFLECT}:
+                    self._soft = (events[0].seq, events[-1].seq)
+            if events:
+                self._follow(transaction, later)
         if events and transaction.settings_changed:
             self.catch_up()
         if self.snapshot_every and events:
             self.snapshot_if_due(max(self.snapshot_every, self._saved))
         return result
+
+    def _follow(self, transaction: Transaction, later: bool) -> None:
+        """Bring the replica up to date with what was committed, or remember it for later. Needs
+        `_write_lock`."""
+        events = transaction.log
+        last = self._written = events[-1].seq
+        if last == self._soft[1]:
+            with self._apply_lock:
+                if self._applied < last:
+                    self._replica.feed(events)
+                    self._applied = last
+        elif not transaction.settings_changed:
+            self._own.append(_Own(events, transaction.written, transaction.vectors_written))
+            if not later or last - self._applied >= _LATER:
+                with self._apply_lock:
+                    own = self._take_own(last)
+                    if own:  # else a reader was first, or others wrote as well
+                        self._change(lambda: self._feed(own), last)
+
+    def _take_own(self, newest: int) -> list[_Own]:
+        """What was written of the events from the applied one to `newest`; nothing if that is not
+        all of them. Needs `_apply_lock`."""
+        taken: list[_Own] = []
+        last = self._applied
+        whole = True
+        while self._own and self._own[0].events[-1].seq <= newest:
+            own = self._own.popleft()
+            if own.events[-1].seq > self._applied:  # else a reader found it in the journal
+                whole = whole and own.events[0].seq == last + 1
+                last = own.events[-1].seq
+                taken.append(own)
+        return taken if whole and last == newest else []
+
+    def _feed(self, own: Sequence[_Own]) -> None:
+        """Apply what was written. Of several, all have only stored memories."""
+        events, rows, vectors = own[0]
+        if len(own) > 1:
+            events, rows, vectors = [], {}, {}
+            for each in own:
+                for slot in vectors.keys() & each.rows.keys():
+                    del vectors[slot]
+                events += each.events
+                rows |= each.rows
+                vectors |= each.vectors
+        last: dict[int, int] = {}
+        self._add_last(last, events)
+        self._replica.feed(events)
+        self._apply(last, rows, vectors)
 
     def catch_up(self) -> None:
         """Apply what others committed, outside any write transaction (AM-21)."""
@@ -311,8 +368,9 @@ class Space:
     def snapshot_if_due(self, least: int) -> None:
         """Write a snapshot if there were `least` events since the newest; failing is no error."""
         journal = self.journal
+        newest = max(self._applied, self._written)
         if (
-            self._applied - self._saved < least
+            newest - self._saved < least
             or journal.path is None
             or journal.read_only
             or journal.closed
@@ -322,12 +380,12 @@ class Space:
             return
         try:
             self._saved = max((n for n, _ in snapshots.found(journal.path.parent)), default=0)
-            if self._applied - self._saved >= least:
+            if newest - self._saved >= least:
                 self.snapshot(timeout=0)
         except LockedError:  # another process is at it
             pass
         except (SpectorError, OSError) as error:
-            self._saved = self._applied  # not again at once
+            self._saved = newest  # not again at once
             warnings.warn(f"no snapshot was made: {error}", SpectorWarning, stacklevel=4)
 
     def repair(self) -> int:
@@ -353,7 +411,8 @@ class Space:
     def _catch_up(self, reader: Reader, newest: int) -> None:
         """Apply the events up to `newest`, the newest that `reader` sees. Needs `_apply_lock`."""
         if self._applied < newest:
-            self._change(lambda: self._replay(reader), newest)
+            own = self._take_own(newest)
+            self._change(lambda: self._feed(own) if own else self._replay(reader), newest)
 
     def _fit(self, reader: Reader) -> None:
         """Make the replica one for the vectors of the journal; it is empty if that changes it."""
@@ -405,6 +464,9 @@ class Space:
         """Note for each slot what its events make of it: FORGET, REMEMBER, or, where only what
         was learned of the memory has changed, REINFORCE."""
         for event in events:
+            if event.type == _REMEMBER:
+                last[event.slot] = _REMEMBER
+                continue
             if event.type not in _KNOWN_TYPES:
                 raise CorruptionError(
                     f"{self.journal.where}: event {event.seq} has the unknown type {event.type}"
@@ -602,7 +664,9 @@ class Space:
 
     @property
     def replica(self) -> Replica:
-        """The stores as they are."""
+        """The stores as they are, with all that this object wrote. Not for use in `read`."""
+        if self._own:
+            self.catch_up()
         return self._replica
 
     def close(self) -> None:
@@ -613,6 +677,7 @@ class Space:
         waited = self._write_lock.acquire(timeout=CLOSE_TIMEOUT)
         try:
             self.journal.close()
+            self._own.clear()
             # Whoever still has this object shall not keep the files of a snapshot in use.
             self._replica = Replica(self.settings, Shape())
         finally:

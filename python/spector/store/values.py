@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ MAX_TIME: Final = 253_402_300_799_999
 # SQLite refuses values over 10^9 bytes; a character takes at most four.
 _MAX_CHARACTERS: Final = 250_000_000
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # What `datetime.fromisoformat` reads differs between versions of Python, so this is spelled out:
 # a date, then perhaps a time to the minute or finer, then perhaps a zone.
@@ -78,6 +79,9 @@ class Vector(NamedTuple):
     data: bytes
 
 
+Hints = tuple["float | None", "float | None", "float | None"]
+
+
 class Draft(NamedTuple):
     """A checked memory on its way into the journal.
 
@@ -106,7 +110,7 @@ class Draft(NamedTuple):
     surprise: float = 0.0
     entities_json: str = ""
     vectors: tuple[Vector, ...] = ()
-    hints: tuple[float | None, float | None, float | None] | None = None
+    hints: Hints | None = None
 
 
 _shortener = reprlib.Repr()
@@ -137,11 +141,13 @@ def check_text(name: str, value: object) -> str:
         raise ValueError(
             f"{name} has {len(value)} characters; at most {_MAX_CHARACTERS} are allowed"
         )
-    return clean(value)
+    return value if value.isascii() else clean(value)
 
 
 def check_label(name: str, value: object) -> str:
     """A text that may not be empty."""
+    if type(value) is str and 0 < len(value) <= _MAX_CHARACTERS and value.isascii():
+        return value  # nearly always, so without much ado
     if not isinstance(value, str):
         raise _type_error(name, value, "a non-empty str")
     if not value:
@@ -239,7 +245,9 @@ def check_tags(name: str, value: object) -> tuple[tuple[str, ...], str]:
     """Folded tags in the order given, without duplicates, and the same as JSON."""
     if value is None or (isinstance(value, (tuple, list)) and not value):
         return (), "[]"
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+    if not isinstance(value, (tuple, list)) and (
+        isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable)
+    ):
         raise _type_error(name, value, "a list or tuple of str")
     tags = tuple(value)
     for tag in tags:
@@ -255,7 +263,7 @@ def check_tags(name: str, value: object) -> tuple[tuple[str, ...], str]:
 
 def encode_json(value: object) -> str:
     """Compact JSON, not escaped beyond need, lone surrogates replaced."""
-    return clean(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    return clean(_ENCODER.encode(value))
 
 
 def check_metadata(name: str, value: object) -> str:
@@ -370,12 +378,11 @@ DRAFT_KEYS: Final = (
     "pinned",
 )
 _DRAFT_KEYS: Final = frozenset(DRAFT_KEYS)
-_TRAITS: Final = frozenset(DRAFT_KEYS[DRAFT_KEYS.index("about") :])
 #: A memory without anything to compare with counts as half new (IMP-1).
 _NOVELTY: Final = 0.5
 _PLAIN_IMPORTANCE: Final = round(importance(novelty=_NOVELTY), 6)
 _LARGEST: Final = 1e18
-_NO_HINTS: Final = (None, None, None)
+_NO_HINTS: Final[Hints] = (None, None, None)
 
 
 def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
@@ -388,8 +395,23 @@ def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
 
 def check_names(name: str, value: object) -> str:
     """JSON text of names that are not blank, in the order given, without duplicates."""
-    names = check_name_list(name, value)
-    return encode_json(list(names)) if names else "[]"
+    names = (value,) if _is_plain_name(value) else check_name_list(name, value)
+    return _encoded_names(names) if names else "[]"
+
+
+@lru_cache(maxsize=4096)
+def _encoded_names(names: tuple[str, ...]) -> str:
+    return encode_json(list(names))
+
+
+def _is_plain_name(value: object) -> TypeGuard[str]:
+    """Whether `check_name_list` would give just this: it is worth knowing without much ado."""
+    return (
+        type(value) is str
+        and 0 < len(value) <= _MAX_CHARACTERS
+        and value.isascii()
+        and value == value.strip()
+    )
 
 
 def check_name_list(name: str, value: object) -> tuple[str, ...]:
@@ -398,7 +420,9 @@ def check_name_list(name: str, value: object) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         value = (value,)
-    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+    elif not isinstance(value, (tuple, list)) and (
+        isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable)
+    ):
         raise _type_error(name, value, "a str, or a list or tuple of str")
     names = dict.fromkeys(check_label(f"each of {name}", item).strip() for item in value)
     if "" in names:
@@ -534,79 +558,92 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def _importance(item: Mapping[str, Any]) -> float:
-    """IMP-1: what was stated, else what follows from the hints."""
-    stated = item.get("importance")
-    if stated is not None:
-        return arguments.real("importance", stated, 0.05, 10)
-    return round(
-        importance(
-            interest=_share(item, "interest"),
-            challenge=_share(item, "challenge"),
-            urgency=_share(item, "urgency"),
-            novelty=_NOVELTY,
-        ),
-        6,
-    )
-
-
-def _hints(item: Mapping[str, Any]) -> tuple[float | None, float | None, float | None] | None:
-    if item.get("importance") is not None:
-        return None
-    return _share(item, "interest"), _share(item, "challenge"), _share(item, "urgency")
-
-
-def _share(item: Mapping[str, Any], name: str) -> float | None:
-    value = item.get(name)
+def _hint(name: str, value: Any) -> float | None:
     return None if value is None else arguments.real(name, value, 0, 1)
 
 
 def check_draft(item: Mapping[str, Any], now: int) -> Draft:
-    """Check one memory as `remember` takes it; `now` is its time when it has none."""
+    """Check one memory as `remember_many` takes it; `now` is its time when it has none."""
     if not isinstance(item, dict) or not item.keys() <= _DRAFT_KEYS:
         check_keys("item", item, DRAFT_KEYS)
-    get = item.get
     if "text" not in item:
         raise TypeError("item has no 'text'")
-    memory_id = get("id")
-    context = get("context")
-    kind = get("type", "semantic")
-    source = get("source", "user_stated")
-    session = get("session")
-    author = get("author")
-    timestamp = get("timestamp")
-    tags, tags_json = check_tags("tags", get("tags", ()))
-    # The rest is rare, and an import has many items.
-    plain = _TRAITS.isdisjoint(item)
-    valence = 0 if plain else arguments.whole("valence", get("valence", 0), -128, 127)
-    arousal = None if plain else get("arousal")
-    vector = None if plain else get("vector")
+    return make_draft(now, **item)
+
+
+def make_draft(
+    now: int,
+    *,
+    text: object,
+    id: object = None,
+    tags: object = (),
+    type: object = "semantic",
+    source: object = "user_stated",
+    session: object = None,
+    author: object = None,
+    context: object = None,
+    timestamp: object = None,
+    metadata: object = None,
+    about: object = None,
+    entities: object = None,
+    relations: object = None,
+    vector: object = None,
+    importance: Any = None,
+    interest: Any = None,
+    challenge: Any = None,
+    urgency: Any = None,
+    valence: Any = 0,
+    arousal: Any = None,
+    unresolved: object = False,
+    pinned: object = False,
+) -> Draft:
+    """Check one memory as `remember` takes it; `now` is its time when it has none."""
+    folded, tags_json = check_tags("tags", tags)
+    weight = _PLAIN_IMPORTANCE  # IMP-1: what was stated, else what follows from the hints
+    hints: Hints | None = _NO_HINTS
+    if importance is not None:
+        weight, hints = arguments.real("importance", importance, 0.05, 10), None
+    elif not (interest is challenge is urgency is None):
+        hints = (
+            _hint("interest", interest),
+            _hint("challenge", challenge),
+            _hint("urgency", urgency),
+        )
+        weight = round(_weigh(*hints), 6)
+    valence = arguments.whole("valence", valence, -128, 127)
     flags = 0
-    if not plain:
-        flags |= PINNED if check_flag("pinned", get("pinned", False)) else 0
-        flags |= UNRESOLVED if check_flag("unresolved", get("unresolved", False)) else 0
-    return Draft(
-        id=None if memory_id is None else check_id("id", memory_id),
-        text=check_text("text", item["text"]),
-        context=None if context is None else check_text("context", context),
-        type=check_choice("type", kind, MEMORY_TYPES),
-        source=check_label("source", source),
-        session=None if session is None else check_label("session", session),
-        author=None if author is None else check_label("author", author),
-        timestamp=now if timestamp is None else check_time("timestamp", timestamp),
-        tags=tags,
-        tags_json=tags_json,
-        metadata_json=check_metadata("metadata", get("metadata")),
-        about_json="[]" if plain else check_names("about", get("about")),
-        valence=valence,
-        arousal=(
+    if pinned is not False and check_flag("pinned", pinned):
+        flags |= PINNED
+    if unresolved is not False and check_flag("unresolved", unresolved):
+        flags |= UNRESOLVED
+    return Draft(  # by position, which is faster
+        None if id is None else check_id("id", id),
+        check_text("text", text),
+        None if context is None else check_text("context", context),
+        check_choice("type", type, MEMORY_TYPES),
+        check_label("source", source),
+        None if session is None else check_label("session", session),
+        None if author is None else check_label("author", author),
+        now if timestamp is None else check_time("timestamp", timestamp),
+        folded,
+        tags_json,
+        "{}" if metadata is None else check_metadata("metadata", metadata),
+        "[]" if about is None else check_names("about", about),
+        valence,
+        (
             min(255, 2 * abs(valence))  # HDR-3
             if arousal is None
             else arguments.whole("arousal", arousal, 0, 255)
         ),
-        flags=flags,
-        given=None if vector is None else check_vector("vector", vector),
-        importance=_PLAIN_IMPORTANCE if plain else _importance(item),
-        hints=_NO_HINTS if plain else _hints(item),
-        entities_json="" if plain else check_entities(get("entities"), get("relations")),
+        flags,
+        None if vector is None else check_vector("vector", vector),
+        weight,
+        0.0,
+        check_entities(entities, relations),
+        (),
+        hints,
     )
+
+
+def _weigh(interest: float | None, challenge: float | None, urgency: float | None) -> float:
+    return importance(interest=interest, challenge=challenge, urgency=urgency, novelty=_NOVELTY)
