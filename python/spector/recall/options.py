@@ -33,8 +33,8 @@ from .modes import check_mode
 #: How much an activation of a layer counts, where the best memory of the lists has 1 (AM-9).
 GRAPH_WEIGHTS: Final = {
     "temporal": 0.3,
-    "hebbian": 1.0,
-    "author": 0.2,
+    "hebbian": 1.1,
+    "author": 0.25,
     "about": 0.75,
     "mention": 0.9,
     "entity": 1.0,

@@ -32,7 +32,7 @@ from .options import RecallOptions
 RELATIVE_WEIGHTS: Final = {"dense": 0.5}
 #: Above this many memories token vectors are compared for candidates of other lists only (AM-21).
 LATE_EVERYWHERE: Final = 50_000
-_DEPTH: Final = 100
+_DEPTH: Final = 50
 _LEAST_HABITUATED: Final = 0.3
 _FOLLOWING: Final = 0.3  # HAB-2
 
