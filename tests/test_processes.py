@@ -71,6 +71,7 @@ def test_every_write_of_every_process_is_kept(tmp_path: Path, processes: int) ->
 def test_another_process_sees_it_at_once(tmp_path: Path) -> None:  # F-015, F-060
     with SpectorMemory.open(tmp_path) as memory:
         memory.remember("a rare heliotrope", id="here")
+        assert memory.recall("heliotrope", recall_mode="observe")
         look = """
             import sys
             from spector import SpectorMemory

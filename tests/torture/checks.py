@@ -23,9 +23,9 @@ class Check:
 
 CHECKS = (
     Check("R1", "kill -9 loses nothing acknowledged", crashes.kills, 200, 2000),
-    Check("R2", "every call that writes fails once", faults.every_step, 1000, 100_000),
+    Check("R2", "every call that writes fails once", faults.every_step, 1500, 100_000),
     Check("R3", "power cuts lose nothing acknowledged", faults.power_cuts, 25, 200),
-    Check("R5", "a changed byte gives right answers or none", damage.every_byte, 8_000, 10**9),
+    Check("R5", "a changed byte gives right answers or none", damage.every_byte, 40_000, 10**9),
     Check("R5w", "a damaged log goes back, never apart", damage.torn_logs, 400, 10_000),
     Check("R6", "a full disk is an error, not damage", faults.full_disks, 4, 12),
     Check("R4", "crashes during recovery", crashes.double_faults, 6, 100),

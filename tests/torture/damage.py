@@ -202,10 +202,11 @@ def every_byte(folder: Path, rounds: int, seed: int) -> Outcome:
     if not wrong:
         problems.append("without checksums no answer was wrong: the check is blind")
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(journal.items()))
+    each = "each" if share == 1 else f"{share:.0%}"
     return Outcome(
         total,
         problems,
-        f"{counts.get('refused', 0)} changes of snapshots noticed,"
+        f"{each} of {size:,} bytes: {counts.get('refused', 0)} changes of snapshots noticed,"
         f" {through.get('set-aside', 0)} openings did without one; journal: {told}",
         f"without checksums of rows {wrong} of {sum(planted.values())} answers wrong",
     )
