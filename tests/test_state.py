@@ -168,6 +168,15 @@ def test_what_follows_later_follows_the_same_way(tmp_path: Path, seed: int) -> N
     assert check(tmp_path).ok
 
 
+def test_long_texts_do_not_wait(tmp_path: Path) -> None:
+    with SpectorMemory.open(tmp_path) as memory:
+        memory.remember("short")
+        assert len(memory._space._own) == 1
+        memory.remember("long " * 10_000)
+        assert not memory._space._own
+        assert len(memory.recall("long short")) == 2
+
+
 def test_a_writer_knows_the_end_of_the_journal(tmp_path: Path) -> None:
     """What it committed last counts as long as nobody else committed and nothing was undone."""
     with SpectorMemory.open(tmp_path) as one, SpectorMemory.open(tmp_path) as other:

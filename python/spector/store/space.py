@@ -62,6 +62,8 @@ _REMEMBER: Final = EventType.REMEMBER.value
 _TRIES: Final = 3
 #: How many events may wait for the replica.
 _LATER: Final = 64
+#: Longer texts do not wait, so that what waits takes little memory.
+_LATER_CHARACTERS: Final = 16_384
 #: What filters read that is not checked when a space is opened from a snapshot.
 _AUDITS: Final = ("tags", "valence", "rows")
 #: The setting that says which event was the last erasure.
@@ -212,7 +214,8 @@ class Space:
                     self._applied = last
         elif not transaction.settings_changed:
             self._own.append(_Own(events, transaction.written, transaction.vectors_written))
-            if not later or last - self._applied >= _LATER:
+            large = any(len(row[2]) > _LATER_CHARACTERS for row in transaction.written.values())
+            if not later or large or last - self._applied >= _LATER:
                 with self._apply_lock:
                     own = self._take_own(last)
                     if own:  # else a reader was first, or others wrote as well
