@@ -1,10 +1,13 @@
 """What learning is worth, and what it costs.
 
-    python -m bench.learning [--data DIR] [--year] [--docs DIR]
+    python -m bench.learning [--data DIR] [--docs DIR]
+    python -m bench.learning --year [--docs DIR]
+    python -m bench.learning --reflect 1000000
 
 Regret of the bandit's policies beside MABWiser's, if that is installed; rewards in a world of three
-topics that each have a profile which suits them; with `--data` curves over LoCoMo conversations;
-with `--year` a year of use. `--docs` writes the curves as SVG files.
+topics that each have a profile which suits them; with `--data` curves over LoCoMo conversations.
+Alone: with `--year` a year of use, with `--reflect` recalls while another thread reflects.
+`--docs` writes the curves as SVG files.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 
 from bench.learning.chart import draw
 from bench.learning.costs import measure
+from bench.learning.during import measure as measure_during
 from bench.learning.policies import compare
 from bench.learning.worlds import LEARNERS, TOPICS, conversations, topics
 from bench.learning.year import live
@@ -29,11 +33,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.learning", description=__doc__)
     parser.add_argument("--data", type=Path, help="the folder of the sets")
     parser.add_argument("--year", action="store_true", help="the year of use (minutes)")
+    parser.add_argument("--reflect", type=int, help="recalls while so many memories are reflected")
     parser.add_argument("--docs", type=Path, help="where curves go")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--signals", type=int, default=300, help="of each topic")
     chosen = parser.parse_args()
+    if chosen.reflect:
+        with tempfile.TemporaryDirectory() as folder:
+            for during in measure_during(Path(folder), chosen.reflect):
+                print(json.dumps({"part": "reflect", **during}))
+        return
+    if chosen.year:
+        _year(chosen.docs)
+        return
     for row in compare(chosen.seeds):
         ratio = row["regret"] / row["mabwiser"] if row["mabwiser"] else None
         print(json.dumps({"part": "policies", **row, "ratio": ratio}))
@@ -42,16 +55,18 @@ def main() -> None:
     _topics(chosen.signals, chosen.seeds, chosen.docs)
     if chosen.data:
         _conversations(chosen.data, chosen.rounds, chosen.docs)
-    if chosen.year:
-        with tempfile.TemporaryDirectory() as folder:
-            rows = []
-            for row in live(Path(folder), 10_000, 100_000):
-                print(json.dumps({"part": "year", **row}), flush=True)
-                rows.append(row)
-        if chosen.docs:
-            for name in ("journal_mb", "recall_ms"):
-                curve = [(float(one["day"]), float(one[name])) for one in rows]
-                draw(chosen.docs / f"year-{name.replace('_', '-')}.svg", name, "day", {name: curve})
+
+
+def _year(docs: Path | None) -> None:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for row in live(Path(folder), 10_000, 100_000):
+            print(json.dumps({"part": "year", **row}), flush=True)
+            rows.append(row)
+    if docs:
+        for name in ("journal_mb", "recall_ms"):
+            curve = [(float(one["day"]), float(one[name])) for one in rows]
+            draw(docs / f"year-{name.replace('_', '-')}.svg", name, "day", {name: curve})
 
 
 def _topics(signals: int, seeds: int, docs: Path | None) -> None:

@@ -32,7 +32,8 @@ __all__ = ["Cycles", "Reflection", "ReflectionReport", "Step"]
 
 _FADED: Final = 0.05  # importance times decay (RFL-1)
 _FEEBLE: Final = 0.5  # importance above which nothing fades so far: decay is at least 0.1
-_AT_ONCE: Final = 500  # memories of a transaction
+_AT_ONCE: Final = 500  # memories of a transaction that forgets
+_LINKS_AT_ONCE: Final = 10_000  # of one that takes them out of their chains
 _RETENTION_DAYS: Final = 30.0  # TMP-5
 _UNIMPORTANT: Final = 1.0
 _PROMOTED: Final = 0.65  # RFL-6
@@ -255,13 +256,17 @@ class Reflection:
             chain = replica.graphs.temporal.records()
             linked = (chain.prev >= 0) | (chain.next >= 0)
             old = np.flatnonzero(linked & (chain.time > 0) & (chain.time < before))
-            if not len(old):
+            slots = np.asarray(
+                [slot for slot in old.tolist() if slot in replica.records], np.uint32
+            )
+            if not len(slots):
                 return []
-            rows = reader.rows(old.tolist())
-            return [slot for slot, row in rows.items() if row[14] < _UNIMPORTANT]
+            importance = replica.records.headers(slots)["importance"]
+            unimportant: list[int] = slots[importance < _UNIMPORTANT].tolist()
+            return unimportant
 
         unlinked = 0
-        for part in _parts(self._space.read(work)):
+        for part in _parts(self._space.read(work), _LINKS_AT_ONCE):
             unlinked += self._reflect("temporal", before, part).get("unlinked", 0)
         return {"unlinked": unlinked}
 
@@ -398,9 +403,9 @@ class Cycles:
             thread.join()
 
 
-def _parts(slots: Sequence[int]) -> Iterator[list[int]]:
-    for first in range(0, len(slots), _AT_ONCE):
-        yield list(slots[first : first + _AT_ONCE])
+def _parts(slots: Sequence[int], size: int = _AT_ONCE) -> Iterator[list[int]]:
+    for first in range(0, len(slots), size):
+        yield list(slots[first : first + size])
 
 
 Vectors = dict[int, "npt.NDArray[np.float32]"]

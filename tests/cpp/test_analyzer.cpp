@@ -283,6 +283,10 @@ TEST_CASE("TOK-8: stop words") {
   CHECK(one("t") == Strings{"t!~"});
   CHECK(one("s-t") == Strings{"s-t!", "s~", "t~"});
   CHECK(one("is_valid") == Strings{"is_valid!", "is~?", "valid~"});
+  for (const char* word : {"during", "before", "over", "both", "other", "only", "May"}) {
+    CAPTURE(word);
+    CHECK(one(word)[0].back() == '~');
+  }
 }
 
 TEST_CASE("TOK-1: a trailing remnant belongs to plain words only") {
