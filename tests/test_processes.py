@@ -312,7 +312,8 @@ FORK = """
         memory.close()
         with SpectorMemory.open(sys.argv[1]) as own:
             own.remember("from the child", id="b")
-            assert len(own.recall("from")) == 2
+            found = {hit.id for hit in own.recall("from")}
+            assert found - {"d"} == {"a", "b"}  # the parent may have been quick
             print("child waits", flush=True)
             sys.stdin.readline()
             own.remember("from the child, after the parent closed", id="c")
