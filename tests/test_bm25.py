@@ -512,6 +512,18 @@ def test_token_arrays_of_other_layouts_are_taken():
     index = BM25Index()
     index.add_tokens(["a", "b"], np.array([0, 1, 2], np.int32), np.array([3, 9, 4, 9])[::2])
     assert index.search_tokens(np.array([4], np.uint8))[0].tolist() == [1]
+    plain = np.array([4], np.uint32)
+    spaced = np.array([4, 0, 3, 0], np.uint32)[::2]
+    assert index.search_tokens(plain, 1)[0].tolist() == [1]
+    assert index.search_tokens(spaced, np.int64(2))[0].tolist() == [0, 1]
+    for many in (None, 2**32, 2**70):
+        assert index.search_tokens(plain, many)[0].tolist() == [1]
+    with pytest.raises(ValueError, match="k must be at least 1, not 0"):
+        index.search_tokens(plain, 0)
+    with pytest.raises(TypeError, match="k must be int or None, not bool"):
+        index.search_tokens(plain, True)
+    with pytest.raises(ValueError, match="token_ids must have 1 dimension, not 2"):
+        index.search_tokens(plain[None])
     index.add_tokens([], [0], [])
     assert len(index) == 2
 

@@ -43,6 +43,12 @@ class TopK {
   // Makes the threshold as high as what was offered allows.
   void cut() {
     if (keys_.size() < k_) return;
+    if (keys_.size() <= kFew) {
+      sort_few();
+      lowest_ = std::max(lowest_, keys_[k_ - 1]);
+      keys_.resize(k_);
+      return;
+    }
     const auto last = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
     std::nth_element(keys_.begin(), last, keys_.end(), std::greater<>());
     lowest_ = std::max(lowest_, *last);
@@ -66,9 +72,27 @@ class TopK {
     return std::uint64_t{std::bit_cast<std::uint32_t>(score)} << 32 | ~slot;
   }
 
+  // Each key goes to the place that the number of greater ones gives it: no branch depends on them,
+  // whose outcome no processor could guess. Scores are above 0, so keys are below 2^63 and the sign
+  // of a difference tells which is greater.
+  void sort_few() noexcept {
+    std::array<std::uint64_t, kFew> sorted;
+    const std::uint64_t* keys = keys_.data();
+    const std::size_t n = keys_.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t key = keys[i];
+      std::uint64_t place = i;  // less those of the i keys before that are smaller
+      for (std::size_t j = 0; j < i; ++j) place -= (keys[j] - key) >> 63;
+      for (std::size_t j = i + 1; j < n; ++j) place += (key - keys[j]) >> 63;
+      sorted[place] = key;
+    }
+    std::copy_n(sorted.begin(), n, keys_.begin());
+  }
+
   // Descending. Many keys go to shares of their range first, whatever order these hold them in.
   void sort() {
     constexpr std::size_t kMany = 128;
+    if (keys_.size() <= kFew) return sort_few();
     constexpr unsigned kShareBits = 10;
     constexpr std::size_t kShares = std::size_t{1} << kShareBits;
     if (keys_.size() < kMany) {
@@ -91,6 +115,8 @@ class TopK {
     }
     keys_.swap(sorted);
   }
+
+  static constexpr std::size_t kFew = 32;
 
   std::size_t k_;
   std::size_t limit_;

@@ -395,6 +395,27 @@ TokenLists token_lists(const Rows& indptr, const Slots& token_ids) {
   return {ends, ids};
 }
 
+// A search whose arguments need no preparation: a one-dimensional, contiguous array of uint32 and
+// an int that is a k. None for all others, which the caller has to check and convert first. In a
+// small index that alone takes as long as the search.
+py::object search_plain(const TokenIndex& index, const py::object& token_ids, const py::object& k) {
+  if (PyLong_CheckExact(k.ptr()) == 0 || !py::isinstance<Slots>(token_ids)) return py::none();
+  const auto query = py::reinterpret_borrow<Slots>(token_ids);
+  const auto limit = PyLong_AsSsize_t(k.ptr());
+  constexpr py::ssize_t kMost = 0xffffffffL;
+  if (limit < 1 || limit > kMost || query.ndim() != 1) {
+    PyErr_Clear();  // of a k beyond all numbers
+    return py::none();
+  }
+  const std::span<const std::uint32_t> tokens = span_of(query);
+  std::vector<Hit> hits;
+  {
+    const GilRelease release;
+    hits = index.search(tokens, static_cast<std::size_t>(limit));
+  }
+  return py::cast(to_arrays(hits));
+}
+
 // One tuple per compound: (text range in code points, identifier, tokens as (text, part, word,
 // stop)).
 py::list analyze_text(const std::string& kind, const py::object& text) {
@@ -506,6 +527,7 @@ void register_lexical(py::module_& module) {
             return to_arrays(hits);
           },
           py::arg("token_ids").noconvert(), py::arg("k"), py::arg("allow").noconvert() = py::none())
+      .def("search_plain", &search_plain, py::arg("token_ids"), py::arg("k"))
       .def(
           "search_many",
           [](const TokenIndex& index, const Rows& indptr, const Slots& token_ids, std::size_t k,

@@ -63,14 +63,23 @@ struct CollectBounds {
                          std::uint8_t threshold, std::uint16_t* indices) const noexcept;
 };
 
-// Looks for each of `wanted` in `offsets`, both ascending without repetition. For each that is
-// there, in order, writes its index in `wanted` and its index in `offsets`; returns how many. Both
-// outputs have room for `n_wanted`.
+// One term's rows of a window, with directions: those in part p, which begins at p << part_bits,
+// are [part_starts[p], part_starts[p + 1]).
+struct Bm25Offsets {
+  const std::uint16_t* offsets;  // ascending; kReadBeyond more may be read, whatever they are
+  const std::uint16_t* part_starts;
+  unsigned part_bits;
+};
+inline constexpr std::size_t kReadBeyond = 32;
+
+// Looks for each of `wanted` (distinct, < kWindow, in any order) among the offsets. For each that
+// is there, in the order wanted, writes its index in `wanted` and its index in the offsets; returns
+// how many. Both outputs have room for `n_wanted`.
 struct FindOffsets {
   template <class Arch>
-  std::size_t operator()(Arch, const std::uint16_t* offsets, std::size_t count,
-                         const std::uint16_t* wanted, std::size_t n_wanted,
-                         std::uint16_t* in_wanted, std::uint16_t* in_offsets) const noexcept;
+  std::size_t operator()(Arch, const Bm25Offsets& list, const std::uint16_t* wanted,
+                         std::size_t n_wanted, std::uint16_t* in_wanted,
+                         std::uint16_t* in_offsets) const noexcept;
 };
 
 // Writes the indices i < count (a multiple of 16) with sums[i] >= threshold, ascending; returns how

@@ -76,6 +76,23 @@ void Bm25AccumulateWindow::operator()(Arch, const Bm25WindowPostings& postings,
   }
 }
 
+// A lane of 16 bits as one bit of a mask where the processor has such masks, and as two, which its
+// masks of bytes give, where it has not.
+template <class Arch>
+inline constexpr std::size_t kMaskBits = xsimd::batch<std::uint16_t, Arch>::size == 32 ? 1 : 2;
+
+template <class Arch>
+std::uint64_t mask_of(const xsimd::batch_bool<std::uint16_t, Arch>& lanes) noexcept {
+  if constexpr (kMaskBits<Arch> == 1) {
+    return lanes.mask();
+  } else {
+    using Words = xsimd::batch<std::uint16_t, Arch>;
+    using Bytes = xsimd::batch<std::uint8_t, Arch>;
+    const Words ones = xsimd::select(lanes, Words(std::uint16_t{0xffff}), Words(std::uint16_t{0}));
+    return (xsimd::bitwise_cast<std::uint8_t>(ones) != Bytes(std::uint8_t{0})).mask();
+  }
+}
+
 template <class Arch>
 std::size_t TakeAtLeast::operator()(Arch, std::uint16_t* sums, std::size_t count,
                                     std::uint16_t threshold, std::uint16_t* indices,
@@ -99,33 +116,22 @@ std::size_t TakeAtLeast::operator()(Arch, std::uint16_t* sums, std::size_t count
   }
   std::size_t found = 0;
   const auto take = [&](std::size_t first, std::uint64_t mask) {
-    for (; mask != 0; mask &= mask - 1) {
-      const std::size_t index = first + static_cast<std::size_t>(__builtin_ctzll(mask));
+    while (mask != 0) {
+      const auto bit = static_cast<std::size_t>(__builtin_ctzll(mask));
+      const std::size_t index = first + bit / kMaskBits<Arch>;
       indices[found] = static_cast<std::uint16_t>(index);
       values[found++] = sums[index];
+      mask &= mask - 1;
+      if constexpr (kMaskBits<Arch> == 2) mask &= mask - 1;
     }
   };
-  const auto mask = [&](std::size_t at) { return std::uint64_t{(load(at) >= bound).mask()}; };
+  const auto mask = [&](std::size_t at) { return mask_of(load(at) >= bound); };
+  // Two registers give a mask of 64 bits, or two of SSE2's one of 32.
   for (std::size_t group = 0; group < n_groups; ++group) {
     const std::size_t first = groups[group];
-    if constexpr (kGroup <= 64) {
-      take(first, mask(first) | mask(first + kLanes) << kLanes |
-                      mask(first + 2 * kLanes) << (2 * kLanes) |
-                      mask(first + 3 * kLanes) << (3 * kLanes));
-    } else {
-      std::uint64_t low = mask(first) | mask(first + kLanes) << kLanes;
-      std::uint64_t high = mask(first + 2 * kLanes) | mask(first + 3 * kLanes) << kLanes;
-      do {
-        const bool in_low = low != 0;
-        const std::uint64_t bits = in_low ? low : high;
-        const std::size_t index =
-            first + (in_low ? 0 : 2 * kLanes) + static_cast<std::size_t>(__builtin_ctzll(bits));
-        indices[found] = static_cast<std::uint16_t>(index);
-        values[found++] = sums[index];
-        high = in_low ? high : bits & (bits - 1);
-        low = in_low ? bits & (bits - 1) : 0;
-      } while ((low | high) != 0);
-    }
+    take(first, mask(first) | mask(first + kLanes) << (kMaskBits<Arch> * kLanes));
+    const std::size_t second = first + 2 * kLanes;
+    take(second, mask(second) | mask(second + kLanes) << (kMaskBits<Arch> * kLanes));
   }
   for (; i < count; i += kLanes) take(i, mask(i));
   const Batch zero(std::uint16_t{0});
@@ -157,41 +163,30 @@ std::size_t CollectBounds::operator()(Arch, const std::uint8_t* bounds, std::siz
 }
 
 template <class Arch>
-std::size_t FindOffsets::operator()(Arch, const std::uint16_t* offsets, std::size_t count,
-                                    const std::uint16_t* wanted, std::size_t n_wanted,
-                                    std::uint16_t* in_wanted,
+std::size_t FindOffsets::operator()(Arch, const Bm25Offsets& list, const std::uint16_t* wanted,
+                                    std::size_t n_wanted, std::uint16_t* in_wanted,
                                     std::uint16_t* in_offsets) const noexcept {
   using Batch = xsimd::batch<std::uint16_t, Arch>;
   constexpr std::size_t kLanes = Batch::size;
+  static_assert(kLanes <= kReadBeyond);
   std::size_t found = 0;
-  std::size_t at = 0;
-  if (count < kLanes) {
-    for (std::size_t i = 0; i < n_wanted; ++i) {
-      while (at < count && offsets[at] < wanted[i]) ++at;
-      if (at == count) break;
-      in_wanted[found] = static_cast<std::uint16_t>(i);
-      in_offsets[found] = static_cast<std::uint16_t>(at);
-      found += offsets[at] == wanted[i] ? 1 : 0;
-    }
-    return found;
-  }
-  // Offsets are spread over the window: what is wanted is likely to be near its share of them.
-  const std::size_t last = count - kLanes;
   for (std::size_t i = 0; i < n_wanted; ++i) {
     const std::uint16_t offset = wanted[i];
-    const std::size_t share = offset * count / kWindow;
-    const std::size_t low = at;
-    at = share > low + kLanes / 2 ? share - kLanes / 2 : low;
-    at = at < last ? at : last;
-    while (at > low && offsets[at] > offset) at = at > low + kLanes ? at - kLanes : low;
-    while (at < last && offsets[at + kLanes - 1] < offset) {
-      at = at + kLanes < last ? at + kLanes : last;
+    const std::uint16_t* const part = list.part_starts + (offset >> list.part_bits);
+    std::size_t at = part[0];
+    // Where the offset is, and whether at all, no processor can guess: no branch depends on it.
+    std::size_t n = part[1] - at;
+    while (n > kLanes) {
+      const std::size_t half = n / 2;
+      at += list.offsets[at + half] <= offset ? half : 0;
+      n -= half;
     }
-    const std::uint64_t mask = (Batch::load_unaligned(offsets + at) == Batch(offset)).mask();
+    const std::uint64_t mask =
+        mask_of(Batch::load_unaligned(list.offsets + at) == Batch(offset)) | std::uint64_t{1} << 63;
+    const auto lane = static_cast<std::size_t>(__builtin_ctzll(mask)) / kMaskBits<Arch>;
     in_wanted[found] = static_cast<std::uint16_t>(i);
-    in_offsets[found] = static_cast<std::uint16_t>(
-        at + static_cast<std::size_t>(__builtin_ctzll(mask | std::uint64_t{1} << 63)));
-    found += mask != 0 ? 1 : 0;
+    in_offsets[found] = static_cast<std::uint16_t>(at + lane);
+    found += lane < n ? 1 : 0;
   }
   return found;
 }

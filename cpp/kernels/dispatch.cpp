@@ -35,10 +35,9 @@ std::size_t collect_bounds(const std::uint8_t* bounds, std::size_t count, std::u
 }
 
 template <class Arch>
-std::size_t find_offsets(const std::uint16_t* offsets, std::size_t count,
-                         const std::uint16_t* wanted, std::size_t n_wanted,
+std::size_t find_offsets(const Bm25Offsets& list, const std::uint16_t* wanted, std::size_t n_wanted,
                          std::uint16_t* in_wanted, std::uint16_t* in_offsets) noexcept {
-  return FindOffsets{}(Arch{}, offsets, count, wanted, n_wanted, in_wanted, in_offsets);
+  return FindOffsets{}(Arch{}, list, wanted, n_wanted, in_wanted, in_offsets);
 }
 
 template <class Arch>

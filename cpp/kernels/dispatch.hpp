@@ -22,9 +22,9 @@ struct Table {
                                std::uint16_t* indices, std::uint16_t* values) noexcept;
   std::size_t (*collect_bounds)(const std::uint8_t* bounds, std::size_t count,
                                 std::uint8_t threshold, std::uint16_t* indices) noexcept;
-  std::size_t (*find_offsets)(const std::uint16_t* offsets, std::size_t count,
-                              const std::uint16_t* wanted, std::size_t n_wanted,
-                              std::uint16_t* in_wanted, std::uint16_t* in_offsets) noexcept;
+  std::size_t (*find_offsets)(const Bm25Offsets& list, const std::uint16_t* wanted,
+                              std::size_t n_wanted, std::uint16_t* in_wanted,
+                              std::uint16_t* in_offsets) noexcept;
   std::size_t (*collect_at_least)(const float* sums, std::size_t count, float threshold,
                                   std::uint32_t* indices) noexcept;
   DecayCounts (*decay_weights)(const float* weights, const std::uint32_t* meta, std::size_t count,

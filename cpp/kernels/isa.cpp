@@ -17,8 +17,8 @@ template std::size_t TakeAtLeast::operator()<A>(A, std::uint16_t*, std::size_t, 
                                                 std::uint16_t*, std::uint16_t*) const noexcept;
 template std::size_t CollectBounds::operator()<A>(A, const std::uint8_t*, std::size_t, std::uint8_t,
                                                   std::uint16_t*) const noexcept;
-template std::size_t FindOffsets::operator()<A>(A, const std::uint16_t*, std::size_t,
-                                                const std::uint16_t*, std::size_t, std::uint16_t*,
+template std::size_t FindOffsets::operator()<A>(A, const Bm25Offsets&, const std::uint16_t*,
+                                                std::size_t, std::uint16_t*,
                                                 std::uint16_t*) const noexcept;
 template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t, float,
                                                    std::uint32_t*) const noexcept;

@@ -49,13 +49,14 @@ std::size_t collect_bounds(const std::uint8_t* bounds, std::size_t count, std::u
   return found;
 }
 
-std::size_t find_offsets(const std::uint16_t* offsets, std::size_t count,
-                         const std::uint16_t* wanted, std::size_t n_wanted,
+std::size_t find_offsets(const Bm25Offsets& list, const std::uint16_t* wanted, std::size_t n_wanted,
                          std::uint16_t* in_wanted, std::uint16_t* in_offsets) noexcept {
   std::size_t found = 0;
-  for (std::size_t i = 0, at = 0; i < n_wanted; ++i) {
-    while (at < count && offsets[at] < wanted[i]) ++at;
-    if (at == count || offsets[at] != wanted[i]) continue;
+  for (std::size_t i = 0; i < n_wanted; ++i) {
+    const std::uint16_t* part = list.part_starts + (wanted[i] >> list.part_bits);
+    std::size_t at = part[0];
+    while (at < part[1] && list.offsets[at] < wanted[i]) ++at;
+    if (at == part[1] || list.offsets[at] != wanted[i]) continue;
     in_wanted[found] = static_cast<std::uint16_t>(i);
     in_offsets[found++] = static_cast<std::uint16_t>(at);
   }

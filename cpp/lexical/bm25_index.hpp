@@ -128,7 +128,7 @@ class Bm25Index {
   // Many documents, each as above; of equal slots the last wins. On an exception a prefix of a
   // small batch, and nothing of a large one, has been put.
   void put(const Documents& documents);
-  static constexpr std::size_t kMaxBatch = 1U << 16;  // worth giving at once; more costs memory
+  static constexpr std::size_t kMaxBatch = 1U << 17;  // worth giving at once; more costs memory
 
   // True if the document existed.
   bool erase(std::uint32_t slot);

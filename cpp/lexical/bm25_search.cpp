@@ -18,6 +18,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "kernels/dispatch.hpp"
 #include "lexical/bm25_index.hpp"
@@ -136,16 +138,38 @@ struct Match {
   std::uint32_t list;
 };
 
+// A query term's postings in a segment, window w in [starts[w], starts[w + 1]).
+struct List {
+  const Segment::Term* kept;
+  float weight;
+  const std::uint32_t* starts = nullptr;
+  const std::uint16_t* offsets = nullptr;
+  const std::uint8_t* bounds = nullptr;
+  const std::uint8_t* maxima = nullptr;
+  // By part of all windows, where these have several.
+  const std::uint16_t* part_starts = nullptr;
+  const std::uint8_t* part_maxima = nullptr;
+  const std::uint16_t* table = nullptr;  // bound to integer
+  std::uint32_t highest = 0;             // of all bounds, as integer
+};
+
+// A candidate that is scored when all are known.
+struct Kept {
+  std::uint32_t row;
+  std::uint16_t bound;
+};
+
 // Room for the work of one search.
 struct Scratch {
   // Of one window.
   alignas(64) std::array<std::uint16_t, kWindow> sums{};  // zeros between uses
-  alignas(64) std::array<float, kWindow> scores;
-  std::array<std::uint16_t, kWindow> rows;    // of candidates, in the window
-  std::array<std::uint16_t, kWindow> bounds;  // of candidates
+  alignas(64) std::array<float, kWindow> scores{};        // zeros between uses
+  std::array<std::uint16_t, kWindow + 1> rows;            // of candidates, in the window
+  std::array<std::uint16_t, kWindow> bounds;              // of candidates
   std::array<std::uint16_t, kWindow> in_rows;
   std::array<std::uint16_t, kWindow> in_list;
-  std::array<std::uint32_t, kWindow> reached;
+  std::array<std::uint32_t, kWindow + 1> reached;
+  std::array<float, kWindow + 1> reached_scores;
   // Of one segment.
   std::vector<std::array<std::uint16_t, 256>> tables;
   std::vector<std::uint16_t> offsets;  // of terms of few rows, as terms of many have them
@@ -155,6 +179,45 @@ struct Scratch {
   std::vector<std::uint32_t> found;    // rows to be scored
   std::vector<float> scores_found;
   std::vector<Match> matches;
+  std::vector<List> lists;  // in query order
+  std::vector<const List*> by_highest;
+  std::vector<Kept> kept;  // by window
+
+  [[nodiscard]] std::size_t vector_bytes() const noexcept {
+    const auto bytes = [](const auto&... vectors) {
+      return (std::size_t{0} + ... + (vectors.capacity() * sizeof(vectors[0])));
+    };
+    return bytes(tables, offsets, starts, maxima, highest, found, scores_found, matches, lists,
+                 by_highest, kept);
+  }
+};
+
+// The room of a thread, which keeps it for its next search unless that one was large.
+class ScratchLoan {
+ public:
+  ScratchLoan() : scratch_(std::move(kept())) {
+    if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
+  }
+  ScratchLoan(const ScratchLoan&) = delete;
+  ScratchLoan& operator=(const ScratchLoan&) = delete;
+  ScratchLoan(ScratchLoan&&) = delete;
+  ScratchLoan& operator=(ScratchLoan&&) = delete;
+  ~ScratchLoan() = default;
+
+  [[nodiscard]] Scratch& operator*() noexcept { return *scratch_; }
+  // After a search that has ended well: one that threw may leave sums behind.
+  void give_back() noexcept {
+    if (scratch_->vector_bytes() <= kMostKept) kept() = std::move(scratch_);
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = std::size_t{1} << 20;
+  static std::unique_ptr<Scratch>& kept() noexcept {
+    static thread_local std::unique_ptr<Scratch> scratch;
+    return scratch;
+  }
+
+  std::unique_ptr<Scratch> scratch_;
 };
 
 // One segment's part of a search.
@@ -162,7 +225,17 @@ class SegmentSearch {
  public:
   SegmentSearch(const Bm25State& state, const Segment& segment, std::span<const Term> terms,
                 LengthNorm norm, const SlotSet* allow, Scratch& scratch, TopK& top)
-      : state_(state), segment_(segment), norm_(norm), allow_(allow), scratch_(scratch), top_(top) {
+      : state_(state),
+        segment_(segment),
+        norm_(norm),
+        allow_(allow),
+        scratch_(scratch),
+        top_(top),
+        lists_(scratch.lists),
+        by_highest_(scratch.by_highest),
+        kept_(scratch.kept) {
+    lists_.clear();
+    kept_.clear();
     for (const Term& term : terms) {
       const std::uint32_t place = segment.place(term.number);
       if (place == Segment::kNone) continue;
@@ -180,6 +253,7 @@ class SegmentSearch {
       return;
     }
     make_tables();
+    if (keep) counts_.fill(0);
     std::uint32_t threshold = 0;
     for (std::uint32_t window = 0; window < segment_.n_windows(); ++window) {
       if (threshold != bound_threshold()) {
@@ -187,11 +261,12 @@ class SegmentSearch {
         divide(threshold);
       }
       if (scratch_.highest[window] < threshold) continue;
-      const std::size_t found = candidates(window, threshold);
+      std::size_t found = candidates(window, threshold);
       if (found == 0) continue;
       if (keep) {
         keep_candidates(window, found, k);
       } else {
+        if (found >= kMany && found > k) found = score_best(window, found, k);
         find_postings(window, found);
         if (scratch_.found.size() < kBatch) continue;
         score_found();
@@ -218,23 +293,6 @@ class SegmentSearch {
   }
 
  private:
-  // A query term's postings here, window w in [starts[w], starts[w + 1]).
-  struct List {
-    const Segment::Term* kept;
-    float weight;
-    const std::uint32_t* starts = nullptr;
-    const std::uint16_t* offsets = nullptr;
-    const std::uint8_t* bounds = nullptr;
-    const std::uint8_t* maxima = nullptr;
-    const std::uint16_t* table = nullptr;  // bound to integer
-    std::uint32_t highest = 0;             // of all bounds, as integer
-  };
-
-  struct Kept {
-    std::uint32_t row;
-    std::uint16_t bound;
-  };
-
   // Rows of the window, a multiple of 32.
   [[nodiscard]] std::size_t width(std::uint32_t window) const noexcept {
     const std::size_t rows = segment_.n_rows() - std::size_t{window} * kWindow;
@@ -266,7 +324,7 @@ class SegmentSearch {
       n_rows += list.kept->count;
       ++n_lists;
     }
-    scratch_.offsets.resize(n_rows);
+    scratch_.offsets.resize(n_rows + kernels::kReadBeyond);
     scratch_.starts.assign(n_lists * (n_windows + std::size_t{1}), 0);
     scratch_.maxima.assign(n_lists * std::size_t{n_windows}, 0);
     std::uint16_t* offsets = scratch_.offsets.data();
@@ -279,6 +337,10 @@ class SegmentSearch {
         list.starts = segment_.window_starts(term);
         list.offsets = segment_.offsets(term);
         list.maxima = segment_.window_maxima(term);
+        if (Segment::n_parts(term.part_bits) > 0) {
+          list.part_starts = segment_.part_starts(term);
+          list.part_maxima = segment_.part_maxima(term);
+        }
         continue;
       }
       list.starts = starts;
@@ -303,19 +365,38 @@ class SegmentSearch {
   void exact_window(std::uint32_t window) {
     const auto first = static_cast<std::uint32_t>(window * kWindow);
     const std::size_t rows = width(window);
-    bool any = false;
-    for (const List& list : lists_) any |= list.starts[window] < list.starts[window + 1];
-    if (!any) return;
+    std::size_t n = 0;
+    for (const List& list : lists_) n += list.starts[window + 1] - list.starts[window];
+    if (n == 0) return;
     float* sums = scratch_.scores.data();
-    std::fill_n(sums, rows, 0.0F);
     const kernels::Table& simd = kernels::active();
     for (const List& list : lists_) add_exact(simd, list, window, sums);
+    const auto offer = [&](std::uint32_t at, float score) {
+      if (wanted(first + at)) top_.offer(score, segment_.slot(first + at));
+    };
+    if (n * kVisitCost < rows) {
+      // Looks at the rows of the postings only; the first look takes the sum.
+      const float threshold = top_.threshold();
+      std::uint32_t* reached = scratch_.reached.data();
+      float* scores = scratch_.reached_scores.data();
+      std::size_t found = 0;
+      for (const List& list : lists_) {
+        const std::uint32_t end = list.starts[window + 1];
+        for (std::uint32_t j = list.starts[window]; j < end; ++j) {
+          const std::uint16_t row = list.offsets[j];
+          reached[found] = row;
+          scores[found] = sums[row];
+          found += sums[row] >= threshold ? 1 : 0;
+          sums[row] = 0;
+        }
+      }
+      for (std::size_t i = 0; i < found; ++i) offer(reached[i], scores[i]);
+      return;
+    }
     const std::size_t found =
         simd.collect_at_least(sums, rows, top_.threshold(), scratch_.reached.data());
-    for (std::size_t i = 0; i < found; ++i) {
-      const std::uint32_t at = scratch_.reached[i];
-      if (wanted(first + at)) top_.offer(sums[at], segment_.slot(first + at));
-    }
+    for (std::size_t i = 0; i < found; ++i) offer(scratch_.reached[i], sums[scratch_.reached[i]]);
+    std::fill_n(sums, rows, 0.0F);
   }
 
   void add_exact(const kernels::Table& simd, const List& list, std::uint32_t window,
@@ -406,6 +487,10 @@ class SegmentSearch {
     std::uint16_t* bounds = scratch_.bounds.data();
     std::size_t found = 0;
     const kernels::Table& simd = kernels::active();
+    std::uint32_t rest = 0;  // the most that the lists that are looked up can add
+    for (std::size_t i = n_read_; i < by_highest_.size(); ++i) {
+      rest += by_highest_[i]->table[by_highest_[i]->maxima[window]];
+    }
     if (n_read_ == 1) {
       if (lowest_ > 255) return 0;
       const List& list = *by_highest_[0];
@@ -423,19 +508,18 @@ class SegmentSearch {
         n += by_highest_[i]->starts[window + 1] - by_highest_[i]->starts[window];
       }
       const std::size_t rows_in_window = width(window);
-      if (n * kTakeCost + n_taken_ * kSortCost < rows_in_window) {
-        found = take_few(window, threshold - rest_);
+      if (n * kTakeCost < rows_in_window) {
+        found = take_few(window, threshold - rest);
       } else {
         for (std::size_t i = 0; i < n_read_; ++i) add_bounds(*by_highest_[i], window);
         found = simd.take_at_least(scratch_.sums.data(), rows_in_window,
-                                   static_cast<std::uint16_t>(threshold - rest_), rows, bounds);
+                                   static_cast<std::uint16_t>(threshold - rest), rows, bounds);
       }
-      n_taken_ = found;
     }
-    std::uint32_t rest = rest_;
+    if (n_read_ < by_highest_.size() && found > 0) found = within_parts(window, threshold, found);
     for (std::size_t i = n_read_; i < by_highest_.size() && found > 0; ++i) {
       const List& list = *by_highest_[i];
-      rest -= list.highest;
+      rest -= list.table[list.maxima[window]];
       const std::uint8_t* list_bounds = list.bounds + list.starts[window];
       for_each_match(list, window, found, [&](std::size_t at, std::uint32_t in_list) {
         bounds[at] = static_cast<std::uint16_t>(bounds[at] + list.table[list_bounds[in_list]]);
@@ -470,37 +554,72 @@ class SegmentSearch {
   }
 
   // What take_at_least does after adding the bounds of the lists that are read, for few postings:
-  // looks at their rows only.
+  // looks at their rows only, and gives them in any order.
   std::size_t take_few(std::uint32_t window, std::uint32_t threshold) const {
     std::uint16_t* sums = scratch_.sums.data();
-    std::uint32_t* taken = scratch_.reached.data();  // row and bound
+    std::uint16_t* rows = scratch_.rows.data();
     std::size_t found = 0;
-    // Without a branch, whose outcome no processor can guess.
-    const auto take = [&](std::uint16_t row, std::uint32_t sum) {
-      sums[row] = 0;
-      taken[found] = std::uint32_t{row} << 16 | sum;
-      found += sum >= threshold ? 1 : 0;
-    };
-    const std::size_t last = n_read_ - 1;
-    for (std::size_t i = 0; i < last; ++i) add_bounds(*by_highest_[i], window);
-    const List& list = *by_highest_[last];  // by now the sums of its rows are complete
-    for (std::uint32_t j = list.starts[window]; j < list.starts[window + 1]; ++j) {
-      const std::uint16_t row = list.offsets[j];
-      take(row, std::uint32_t{sums[row]} + list.table[list.bounds[j]]);
-    }
-    const std::size_t in_order = found;
-    for (std::size_t i = 0; i < last; ++i) {
-      const List& other = *by_highest_[i];
-      for (std::uint32_t j = other.starts[window]; j < other.starts[window + 1]; ++j) {
-        take(other.offsets[j], sums[other.offsets[j]]);
+    std::uint32_t highest = 0;  // of the sums so far
+    for (std::size_t i = n_read_; i-- > 0;) {
+      const List& list = *by_highest_[i];
+      highest += list.table[list.maxima[window]];
+      if (highest < threshold) {
+        add_bounds(list, window);
+        continue;
+      }
+      // A row is taken when its sum comes to the threshold. Without a branch, whose outcome no
+      // processor can guess.
+      const std::uint32_t end = list.starts[window + 1];
+      for (std::uint32_t j = list.starts[window]; j < end; ++j) {
+        const std::uint16_t row = list.offsets[j];
+        const std::uint32_t before = sums[row];
+        const std::uint32_t sum = before + list.table[list.bounds[j]];
+        sums[row] = static_cast<std::uint16_t>(sum);
+        rows[found] = row;
+        found += static_cast<std::size_t>(before < threshold) &
+                 static_cast<std::size_t>(sum >= threshold);
       }
     }
-    if (found > in_order) std::sort(taken, taken + found);
-    for (std::size_t i = 0; i < found; ++i) {
-      scratch_.rows[i] = static_cast<std::uint16_t>(taken[i] >> 16);
-      scratch_.bounds[i] = static_cast<std::uint16_t>(taken[i]);
+    for (std::size_t i = 0; i < found; ++i) scratch_.bounds[i] = sums[rows[i]];
+    for (std::size_t i = 0; i < n_read_; ++i) {
+      const List& list = *by_highest_[i];
+      const std::uint32_t end = list.starts[window + 1];
+      for (std::uint32_t j = list.starts[window]; j < end; ++j) sums[list.offsets[j]] = 0;
     }
     return found;
+  }
+
+  // Keeps those of the first n scratch rows that can reach the threshold by what the lists that are
+  // looked up have at most in their parts of the window; returns how many.
+  std::size_t within_parts(std::uint32_t window, std::uint32_t threshold, std::size_t n) const {
+    std::array<const List*, 256> lists;
+    std::size_t n_lists = 0;
+    std::uint32_t rest = 0;  // of lists without parts
+    for (std::size_t i = n_read_; i < by_highest_.size(); ++i) {
+      const List& list = *by_highest_[i];
+      if (list.part_maxima != nullptr) {
+        lists[n_lists++] = &list;
+      } else {
+        rest += list.table[list.maxima[window]];
+      }
+    }
+    if (n_lists == 0) return n;
+    std::uint16_t* rows = scratch_.rows.data();
+    std::uint16_t* bounds = scratch_.bounds.data();
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < n; ++at) {
+      const std::uint16_t row = rows[at];
+      const std::uint16_t bound = bounds[at];
+      const std::size_t in_segment = std::size_t{window} * kWindow + row;
+      std::uint32_t highest = bound + rest;
+      for (std::size_t i = 0; i < n_lists; ++i) {
+        highest += lists[i]->table[lists[i]->part_maxima[in_segment >> lists[i]->kept->part_bits]];
+      }
+      rows[kept] = row;
+      bounds[kept] = bound;
+      kept += highest >= threshold ? 1 : 0;
+    }
+    return kept;
   }
 
   // Calls visit(i, j) for each of the first n scratch rows i that is the list's posting j of the
@@ -509,9 +628,15 @@ class SegmentSearch {
   void for_each_match(const List& list, std::uint32_t window, std::size_t n,
                       const Visit& visit) const {
     const std::uint32_t begin = list.starts[window];
+    const std::uint16_t one_part[2] = {0,
+                                       static_cast<std::uint16_t>(list.starts[window + 1] - begin)};
+    kernels::Bm25Offsets offsets{list.offsets + begin, one_part, Segment::kWindowBits};
+    if (list.part_starts != nullptr) {
+      offsets.part_bits = list.kept->part_bits;
+      offsets.part_starts = list.part_starts + window * (Segment::n_parts(offsets.part_bits) + 1);
+    }
     const std::size_t found = kernels::active().find_offsets(
-        list.offsets + begin, list.starts[window + 1] - begin, scratch_.rows.data(), n,
-        scratch_.in_rows.data(), scratch_.in_list.data());
+        offsets, scratch_.rows.data(), n, scratch_.in_rows.data(), scratch_.in_list.data());
     for (std::size_t i = 0; i < found; ++i) visit(scratch_.in_rows[i], scratch_.in_list[i]);
   }
 
@@ -526,15 +651,52 @@ class SegmentSearch {
       __builtin_prefetch(segment_.lengths().data() + row);
       __builtin_prefetch(segment_.slots().data() + row);
     }
+    std::vector<Match>& matches = scratch_.matches;
+    std::size_t n_matches = matches.size();
+    const std::size_t room = n_matches + n * lists_.size();
+    if (room > matches.size()) matches.resize(room);
     for (std::uint32_t i = 0; i < lists_.size(); ++i) {
       const List& list = lists_[i];
       const std::uint32_t begin = list.starts[window];
       const std::uint8_t* frequencies = segment_.frequencies(*list.kept) + begin;
       for_each_match(list, window, n, [&](std::uint32_t at, std::uint32_t in_list) {
         __builtin_prefetch(frequencies + in_list);
-        scratch_.matches.push_back({before + at, begin + in_list, i});
+        matches[n_matches++] = {before + at, begin + in_list, i};
       });
     }
+    matches.resize(n_matches);
+  }
+
+  // Of many candidates, those with the k highest bounds are scored at once: they give the threshold
+  // for the others. Returns how many of these can still reach it, and keeps them.
+  std::size_t score_best(std::uint32_t window, std::size_t n, std::size_t k) {
+    std::uint16_t* rows = scratch_.rows.data();
+    std::uint16_t* bounds = scratch_.bounds.data();
+    std::uint32_t low = 0;  // at least k reach it; fewer than k reach high
+    std::uint32_t high = 65536;
+    while (high - low > kStep) {
+      const std::uint32_t middle = (low + high) / 2;
+      std::size_t above = 0;
+      for (std::size_t i = 0; i < n; ++i) above += bounds[i] >= middle ? 1 : 0;
+      (above >= k ? low : high) = middle;
+    }
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (bounds[i] < low) continue;
+      std::swap(rows[i], rows[best]);
+      std::swap(bounds[i], bounds[best++]);
+    }
+    find_postings(window, best);
+    score_found();
+    top_.cut();
+    const std::uint32_t threshold = bound_threshold();
+    std::size_t kept = 0;
+    for (std::size_t i = best; i < n; ++i) {
+      rows[kept] = rows[i];
+      bounds[kept] = bounds[i];
+      kept += bounds[i] >= threshold ? 1 : 0;
+    }
+    return kept;
   }
 
   // Scores the rows found. The matches of a row come in query order.
@@ -604,12 +766,13 @@ class SegmentSearch {
   // until all are known: their bounds alone raise the threshold, and most are never scored.
   static constexpr std::size_t kMostAtOnce = 128;
   static constexpr std::size_t kBatch = 16;
+  static constexpr std::size_t kMany = 32;
   // A list is looked up if it is so many times longer than all that are summed.
-  static constexpr std::uint32_t kLookUpCost = 2;
+  static constexpr std::uint32_t kLookUpCost = 4;
   // What a posting costs to look at twice, in rows of a window that are all looked at.
-  static constexpr std::size_t kTakeCost = 16;
-  // What a row found costs to be put in order, in the same.
-  static constexpr std::size_t kSortCost = 128;
+  static constexpr std::size_t kTakeCost = 12;
+  // What a posting's row costs to look at, in rows of a window that are all looked at.
+  static constexpr std::size_t kVisitCost = 8;
   // What a row costs to score, per list, in postings summed exactly.
   static constexpr std::size_t kRowCost = 2;
   // Bounds of kept candidates are counted in steps.
@@ -621,18 +784,17 @@ class SegmentSearch {
   const SlotSet* allow_;
   Scratch& scratch_;
   TopK& top_;
-  std::vector<List> lists_;  // in query order
-  std::vector<const List*> by_highest_;
-  std::size_t n_read_ = 0;   // of by_highest_; the others are looked up
-  std::uint32_t rest_ = 0;   // the most that those can add
-  std::size_t lowest_ = 0;   // bound of a candidate, if one list is read
-  std::size_t n_taken_ = 0;  // rows that the window before gave, without the lists looked up
+  std::vector<List>& lists_;
+  std::vector<const List*>& by_highest_;
+  std::vector<Kept>& kept_;
+  std::size_t n_read_ = 0;  // of by_highest_; the others are looked up
+  std::uint32_t rest_ = 0;  // the most that those can add
+  std::size_t lowest_ = 0;  // bound of a candidate, if one list is read
   std::uint64_t n_postings_ = 0;
   float upper_factor_ = 1;
   float scale_ = 1;
   float weights_ = 0;
-  std::vector<Kept> kept_;                             // by row
-  std::array<std::uint32_t, 65536 / kStep> counts_{};  // of kept_, by step
+  std::array<std::uint32_t, 65536 / kStep> counts_;  // of kept_, by step
   std::uint32_t best_step_ = 0;  // the highest that k of kept_ reach; 0 until there are as many
   std::uint64_t above_ = 0;      // of kept_ that reach it
 };
@@ -710,15 +872,16 @@ std::vector<Hit> search(const Bm25State& state, const EpochDomain::Pin& pin,
   for (const Term& term : terms) work += term.n;
   const bool few =
       allow != nullptr && allow->size() * (terms.size() + state.segments.size()) * 100 < work;
-  Scratch scratch;
+  ScratchLoan scratch;
   for (const Segment* segment : state.segments) {
-    SegmentSearch part(state, *segment, terms, norm, allow, scratch, top);
+    SegmentSearch part(state, *segment, terms, norm, allow, *scratch, top);
     if (few) {
       part.score_rows(allow->slots());
     } else {
       part.run(k);
     }
   }
+  scratch.give_back();
   search_head(state, pin, terms, norm, allow, top);
   return top.take();
 }

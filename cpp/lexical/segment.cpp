@@ -193,10 +193,22 @@ bool Segment::windowed(std::size_t count) const noexcept {
   return count >= std::max<std::size_t>(64, 2 * std::size_t{n_windows()});
 }
 
+unsigned Segment::part_bits(std::size_t count) const noexcept {
+  // So many postings a part that one or two registers hold them.
+  constexpr std::size_t kInPart = 8;
+  if (!windowed(count)) return kWindowBits;
+  unsigned bits = kWindowBits;
+  while (bits > 0 && count << bits > kInPart * n_rows()) --bits;
+  return bits;
+}
+
 std::size_t Segment::term_bytes(std::size_t count, std::size_t n_escapes) const noexcept {
   const std::size_t starts = n_windows() + std::size_t{1};
+  const std::size_t parts = n_parts(part_bits(count));
+  const std::size_t in_window =
+      parts == 0 ? 0 : (parts + 1) * sizeof(std::uint16_t) + parts * sizeof(std::uint8_t);
   const std::size_t arrays =
-      n_escapes * sizeof(Escape) +
+      n_escapes * sizeof(Escape) + n_windows() * in_window +
       (windowed(count) ? count * 4 + starts * (sizeof(std::uint32_t) + 1) : count * 6);
   return sizeof(Term) + (arrays + alignof(Term) - 1) / alignof(Term) * alignof(Term);
 }
@@ -247,8 +259,11 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
                                   std::size_t n_escapes) const noexcept {
   const std::size_t n = rows.size();
   const std::uint32_t windows = windowed(n) ? n_windows() : kNone;
-  auto* term = new (at) Term{
-      static_cast<std::uint32_t>(n), windows, static_cast<std::uint32_t>(n_escapes), {0, 0, 0}};
+  auto* term = new (at) Term{static_cast<std::uint32_t>(n),
+                             windows,
+                             static_cast<std::uint32_t>(n_escapes),
+                             {0, 0, 0},
+                             static_cast<std::uint8_t>(part_bits(n))};
   // The accessors give the places, here to be written to.
   auto* const bounds = const_cast<std::uint8_t*>(Segment::bounds(*term));
   auto* const kept = const_cast<std::uint8_t*>(Segment::frequencies(*term));
@@ -317,6 +332,22 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
     std::uint8_t maximum = 0;
     for (std::size_t j = begin; j < i; ++j) maximum = std::max(maximum, bounds[j]);
     maxima[window] = maximum;
+  }
+  const std::size_t parts = n_parts(term->part_bits);
+  if (parts == 0) return term;
+  auto* part_start = const_cast<std::uint16_t*>(part_starts(*term));
+  auto* part_maximum = const_cast<std::uint8_t*>(part_maxima(*term));
+  std::size_t next = 0;
+  for (std::uint32_t window = 0; window < windows; ++window) {
+    const std::size_t begin = next;
+    for (std::size_t part = 0; part < parts; ++part) {
+      *part_start++ = static_cast<std::uint16_t>(next - begin);
+      std::uint8_t maximum = 0;
+      const std::size_t last = window * kWindow + ((part + 1) << term->part_bits);
+      for (; next < n && rows[next] < last; ++next) maximum = std::max(maximum, bounds[next]);
+      *part_maximum++ = maximum;
+    }
+    *part_start++ = static_cast<std::uint16_t>(next - begin);
   }
   return term;
 }

@@ -14,11 +14,13 @@
 //
 // Layout of a posting list (one block of memory, structure of arrays), per posting 4 bytes:
 // position, bound, frequency. A term with many rows has them as 16-bit offsets in windows of
-// kernels::kWindow rows, with the first posting and the highest bound of each window beside; a term
-// with few rows has them as 32-bit numbers.
+// kernels::kWindow rows, with the first posting and the highest bound of each window beside; if it
+// has many rows in a window, also of each part of one. A term with few rows has them as 32-bit
+// numbers.
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -68,6 +70,7 @@ class Segment {
   static constexpr std::uint32_t kNone = 0xffffffffU;
   static constexpr std::uint8_t kEscape = 255;  // a frequency of 255 or more: see `frequency`
   static constexpr std::size_t kBestDepths[3] = {10, 100, 1000};
+  static constexpr unsigned kWindowBits = std::bit_width(kernels::kWindow) - 1;
 
   // A posting list; its arrays follow it in memory, in the order in which the accessors are below.
   struct Term {
@@ -75,6 +78,7 @@ class Segment {
     std::uint32_t windows;    // of the segment; kNone for a term of few rows
     std::uint32_t n_escapes;  // frequencies that are kEscape
     std::uint8_t best[3];     // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
+    std::uint8_t part_bits;   // a part is 2^part_bits rows; kWindowBits: a window is one part
   };
 
   struct Escape {
@@ -187,12 +191,22 @@ class Segment {
     const std::size_t starts = term.windows == kNone ? 0 : term.windows + std::size_t{1};
     return reinterpret_cast<const Escape*>(window_starts(term) + starts);
   }
+  // The parts of a window; 0 if it is not divided.
+  [[nodiscard]] static std::size_t n_parts(unsigned part_bits) noexcept {
+    return part_bits == kWindowBits ? 0 : std::size_t{1} << (kWindowBits - part_bits);
+  }
+  // By window, one more than it has parts: part p has the postings [starts[p], starts[p + 1]) of
+  // the window.
+  [[nodiscard]] static const std::uint16_t* part_starts(const Term& term) noexcept {
+    return reinterpret_cast<const std::uint16_t*>(escapes(term) + term.n_escapes);
+  }
   // The rows of a term of few, or the offsets of one with windows.
   [[nodiscard]] static const std::uint32_t* sparse_rows(const Term& term) noexcept {
     return reinterpret_cast<const std::uint32_t*>(escapes(term) + term.n_escapes);
   }
   [[nodiscard]] static const std::uint16_t* offsets(const Term& term) noexcept {
-    return reinterpret_cast<const std::uint16_t*>(escapes(term) + term.n_escapes);
+    const std::size_t parts = n_parts(term.part_bits);
+    return part_starts(term) + (parts == 0 ? 0 : term.windows * (parts + 1));
   }
   [[nodiscard]] static const std::uint8_t* bounds(const Term& term) noexcept {
     const std::size_t row = term.windows == kNone ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
@@ -204,6 +218,10 @@ class Segment {
   // For a term with windows, by window.
   [[nodiscard]] static const std::uint8_t* window_maxima(const Term& term) noexcept {
     return frequencies(term) + term.count;
+  }
+  // By part of all windows: the highest bound.
+  [[nodiscard]] static const std::uint8_t* part_maxima(const Term& term) noexcept {
+    return window_maxima(term) + term.windows;
   }
 
   // Calls visit(row, i) for posting i of the term, in order.
@@ -312,6 +330,7 @@ class Segment {
 
   void make_alive();
   [[nodiscard]] bool windowed(std::size_t count) const noexcept;
+  [[nodiscard]] unsigned part_bits(std::size_t count) const noexcept;
   [[nodiscard]] std::size_t term_bytes(std::size_t count, std::size_t n_escapes) const noexcept;
   Term* make_term(std::byte* at, std::span<const std::uint32_t> rows,
                   std::span<const std::uint32_t> frequencies, std::size_t n_escapes) const noexcept;

@@ -33,6 +33,7 @@ void TokenIndex::put(std::span<const std::uint32_t> slots, const TokenLists& doc
 
 void TokenIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens) {
   tokens_.clear();
+  for (const std::uint32_t token : tokens) terms_->prefetch(token);
   for (const std::uint32_t token : tokens) {
     tokens_.push_back(terms_->insert(token, static_cast<std::uint32_t>(terms_->size())));
   }

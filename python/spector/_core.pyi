@@ -159,6 +159,9 @@ class TokenIndex:
     def search(
         self, token_ids: NDArray[np.uint32], k: int, allow: NDArray[np.uint32] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+    def search_plain(
+        self, token_ids: object, k: object
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None: ...
     def search_many(
         self,
         indptr: NDArray[np.int64],

@@ -447,7 +447,7 @@ class BM25Index:
         If one document is refused, those before it are added and the exception says which it was
         (IDX-6). Searches see all of them at once. Texts are analysed on all cores, a mebibyte of
         them at a time, except by a callable. Until the call returns it holds about 4 bytes for each
-        token of the batch and 8 for each distinct term of up to 65,536 documents beside what the
+        token of the batch and 8 for each distinct term of up to 131,072 documents beside what the
         index keeps, so a corpus is best added in batches of some 10,000 texts.
         """
         ids, texts = _check_list("ids", ids), _check_list("texts", texts)
@@ -622,6 +622,10 @@ class BM25Index:
             Documents by order of first insertion, from 0; best first.
         scores : ndarray of float32, shape (n,)
         """
+        if allow is None and self._holds != "texts":
+            found = self._tokens.search_plain(token_ids, k)
+            if found is not None:
+                return found
         self._check_token_query()
         return self._tokens.search(
             arguments.integers("token_ids", token_ids, np.uint32), _check_k(k), self._allowed(allow)

@@ -1,6 +1,7 @@
 // Every kernel on every instruction set against the plain loop, bit for bit (GEN-3).
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -209,9 +210,9 @@ TEST_CASE("collect_bounds finds the same places on every instruction set") {
   }
 }
 
-TEST_CASE("find_offsets finds what two ascending lists share on every instruction set") {
+TEST_CASE("find_offsets finds what a list has of the wanted on every instruction set") {
   Random random(7);
-  // Offsets of one in `step`, in the whole window or at one end of it, where their share misleads.
+  // Offsets of one in `step`, in the whole window or at one end of it, so that parts are full.
   const auto draw = [&](std::size_t size, unsigned shape) {
     std::vector<std::uint16_t> offsets;
     const std::uint32_t first = shape == 2 ? kernels::kWindow / 2 : 0;
@@ -228,29 +229,48 @@ TEST_CASE("find_offsets finds what two ascending lists share on every instructio
   for (const std::size_t size : counts) {
     for (unsigned shape = 0; shape < 3; ++shape) {
       const std::vector<std::uint16_t> offsets = draw(size, shape);
-      for (const std::size_t n : {0, 1, 2, 7, 40, 500, 8192}) {
-        CAPTURE(size);
-        CAPTURE(shape);
-        CAPTURE(n);
-        const std::vector<std::uint16_t> wanted = draw(n, random() % 3);
-        std::vector<std::pair<std::uint16_t, std::uint16_t>> expected;
-        for (std::size_t i = 0; i < wanted.size(); ++i) {
-          for (std::size_t j = 0; j < offsets.size() && offsets[j] <= wanted[i]; ++j) {
-            if (offsets[j] == wanted[i]) expected.emplace_back(i, j);
-          }
+      // What may be read behind them is what is sought.
+      std::vector<std::uint16_t> readable = offsets;
+      for (std::size_t i = 0; i < kernels::kReadBeyond; ++i) {
+        readable.push_back(static_cast<std::uint16_t>(random() % kernels::kWindow));
+      }
+      for (const unsigned part_bits : {4U, 8U, 13U}) {
+        std::vector<std::uint16_t> starts;
+        for (std::size_t first = 0; first <= kernels::kWindow;
+             first += std::size_t{1} << part_bits) {
+          const auto at = std::lower_bound(offsets.begin(), offsets.end(), first);
+          starts.push_back(static_cast<std::uint16_t>(at - offsets.begin()));
         }
-        on_every_isa([&](const kernels::Table& isa) {
-          std::vector<std::uint16_t> in_wanted(wanted.size());
-          std::vector<std::uint16_t> in_offsets(wanted.size());
-          const std::size_t found =
-              isa.find_offsets(offsets.data(), offsets.size(), wanted.data(), wanted.size(),
-                               in_wanted.data(), in_offsets.data());
-          REQUIRE(found == expected.size());
-          for (std::size_t i = 0; i < found; ++i) {
-            CHECK(in_wanted[i] == expected[i].first);
-            CHECK(in_offsets[i] == expected[i].second);
+        for (const std::size_t n : {0, 1, 2, 7, 40, 500, 8192}) {
+          CAPTURE(size);
+          CAPTURE(shape);
+          CAPTURE(part_bits);
+          CAPTURE(n);
+          std::vector<std::uint16_t> wanted = draw(n, random() % 3);
+          if (n == 1 && size > 0) wanted[0] = offsets.back();
+          for (std::size_t i = 1; i < wanted.size(); ++i) {
+            std::swap(wanted[i], wanted[random() % (i + 1)]);
           }
-        });
+          std::vector<std::pair<std::uint16_t, std::uint16_t>> expected;
+          for (std::size_t i = 0; i < wanted.size(); ++i) {
+            const auto at = std::lower_bound(offsets.begin(), offsets.end(), wanted[i]);
+            if (at != offsets.end() && *at == wanted[i]) {
+              expected.emplace_back(i, at - offsets.begin());
+            }
+          }
+          on_every_isa([&](const kernels::Table& isa) {
+            std::vector<std::uint16_t> in_wanted(wanted.size());
+            std::vector<std::uint16_t> in_offsets(wanted.size());
+            const std::size_t found =
+                isa.find_offsets({readable.data(), starts.data(), part_bits}, wanted.data(),
+                                 wanted.size(), in_wanted.data(), in_offsets.data());
+            REQUIRE(found == expected.size());
+            for (std::size_t i = 0; i < found; ++i) {
+              CHECK(in_wanted[i] == expected[i].first);
+              CHECK(in_offsets[i] == expected[i].second);
+            }
+          });
+        }
       }
     }
   }
