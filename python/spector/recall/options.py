@@ -35,7 +35,7 @@ GRAPH_WEIGHTS: Final = {
     "temporal": 0.3,
     "hebbian": 1.1,
     "author": 0.25,
-    "about": 0.75,
+    "about": 1.0,
     "mention": 0.9,
     "entity": 1.0,
     "hyperedge": 0.5,
