@@ -131,6 +131,9 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
   return sure * 0.9999F;  // more than the rounding of all the floats involved
 }
 
+// What the row of a posting costs to look at, in rows of a window that are all looked at.
+constexpr std::size_t kVisitCost = 8;
+
 // A posting of a row whose score is wanted.
 struct Match {
   std::uint32_t found;    // the row's place in Scratch::found
@@ -771,8 +774,6 @@ class SegmentSearch {
   static constexpr std::uint32_t kLookUpCost = 4;
   // What a posting costs to look at twice, in rows of a window that are all looked at.
   static constexpr std::size_t kTakeCost = 12;
-  // What a posting's row costs to look at, in rows of a window that are all looked at.
-  static constexpr std::size_t kVisitCost = 8;
   // What a row costs to score, per list, in postings summed exactly.
   static constexpr std::size_t kRowCost = 2;
   // Bounds of kept candidates are counted in steps.
@@ -801,46 +802,67 @@ class SegmentSearch {
 
 // The head's part: always exact.
 void search_head(const Bm25State& state, const EpochDomain::Pin& pin, std::span<const Term> terms,
-                 LengthNorm norm, const SlotSet* allow, TopK& top) {
+                 LengthNorm norm, const SlotSet* allow, Scratch& scratch, TopK& top) {
   const Head& head = *state.head;
   struct Cursor {
     Head::View postings;
-    std::size_t position;
+    std::size_t begin;  // of the window
+    std::size_t end;
     float weight;
   };
   std::vector<Cursor> cursors;
   for (const Term& term : terms) {
     const Head::View postings = head.postings(term.number, state.head_rows, pin);
-    if (!postings.rows.empty()) cursors.push_back({postings, 0, term.weight});
+    if (!postings.rows.empty()) cursors.push_back({postings, 0, 0, term.weight});
   }
   if (cursors.empty()) return;
   const kernels::Table& simd = kernels::active();
   const std::uint32_t* lengths = head.lengths(pin).data();
   const std::uint32_t* slots = head.slots(pin).data();
-  alignas(64) float sums[kWindow];
-  std::uint32_t reached[kWindow];
+  float* sums = scratch.scores.data();
+  std::uint32_t* reached = scratch.reached.data();
+  float* scores = scratch.reached_scores.data();
   for (std::uint32_t first = 0; first < state.head_rows; first += kWindow) {
     const std::uint32_t last = std::min<std::uint32_t>(first + kWindow, state.head_rows);
     const std::size_t width = (std::size_t{last} - first + 15) / 16 * 16;
-    bool any = false;
+    std::size_t n = 0;
     for (Cursor& cursor : cursors) {
       const auto& rows = cursor.postings.rows;
-      const auto from = rows.begin() + static_cast<std::ptrdiff_t>(cursor.position);
-      const auto to = std::lower_bound(from, rows.end(), last);
-      if (from == to) continue;
-      if (!any) std::fill_n(sums, width, 0.0F);
-      any = true;
-      simd.bm25_accumulate({&*from, cursor.postings.frequencies + cursor.position,
-                            static_cast<std::size_t>(to - from), cursor.weight, norm.c0, norm.c1},
+      cursor.begin = cursor.end;
+      const auto from = rows.begin() + static_cast<std::ptrdiff_t>(cursor.begin);
+      cursor.end =
+          static_cast<std::size_t>(std::lower_bound(from, rows.end(), last) - rows.begin());
+      if (cursor.begin == cursor.end) continue;
+      n += cursor.end - cursor.begin;
+      simd.bm25_accumulate({&*from, cursor.postings.frequencies + cursor.begin,
+                            cursor.end - cursor.begin, cursor.weight, norm.c0, norm.c1},
                            lengths, first, sums);
-      cursor.position = static_cast<std::size_t>(to - rows.begin());
     }
-    if (!any) continue;
-    const std::size_t found = simd.collect_at_least(sums, width, top.threshold(), reached);
+    if (n == 0) continue;
+    const float threshold = top.threshold();
+    std::size_t found = 0;
+    if (n * kVisitCost < width) {  // as in an exact window of a segment
+      for (const Cursor& cursor : cursors) {
+        for (std::size_t i = cursor.begin; i < cursor.end; ++i) {
+          float& sum = sums[cursor.postings.rows[i] - first];
+          reached[found] = cursor.postings.rows[i];
+          scores[found] = sum;
+          found += sum >= threshold ? 1 : 0;
+          sum = 0;
+        }
+      }
+    } else {
+      found = simd.collect_at_least(sums, width, threshold, reached);
+      for (std::size_t i = 0; i < found; ++i) {
+        scores[i] = sums[reached[i]];
+        reached[i] += first;
+      }
+      std::fill_n(sums, width, 0.0F);
+    }
     for (std::size_t i = 0; i < found; ++i) {
-      const std::uint32_t row = first + reached[i];
+      const std::uint32_t row = reached[i];
       if (head.alive(row, state.number) && (allow == nullptr || allow->contains(slots[row]))) {
-        top.offer(sums[reached[i]], slots[row]);
+        top.offer(scores[i], slots[row]);
       }
     }
   }
@@ -881,8 +903,8 @@ std::vector<Hit> search(const Bm25State& state, const EpochDomain::Pin& pin,
       part.run(k);
     }
   }
+  search_head(state, pin, terms, norm, allow, *scratch, top);
   scratch.give_back();
-  search_head(state, pin, terms, norm, allow, top);
   return top.take();
 }
 
