@@ -48,5 +48,12 @@ Array<T> adopt(std::vector<T> values) {
   const std::vector<T>& held = *kept.release();
   return Array<T>(static_cast<pybind11::ssize_t>(held.size()), held.data(), owner);
 }
+// Whichever of the two costs less.
+template <class T>
+Array<T> to_array(std::vector<T>&& values) {
+  constexpr std::size_t kFew = 4096;  // bytes
+  if (values.size() * sizeof(T) > kFew) return adopt(std::move(values));
+  return to_array(std::span<const T>(values));
+}
 
 }  // namespace spector::bindings

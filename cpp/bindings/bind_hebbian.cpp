@@ -115,10 +115,9 @@ py::tuple spread_each(const Graph& graph, const Slots& seeds, std::size_t depth,
     const GilRelease release;
     graph.read([&](const View& view) {
       for (const std::uint32_t seed : from) {
-        for (const Activation& one : view.spread({&seed, 1}, depth, min_strength, limit)) {
-          slots.push_back(one.slot);
-          strengths.push_back(one.strength);
-        }
+        const Activations found = view.spread({&seed, 1}, depth, min_strength, limit);
+        slots.insert(slots.end(), found.slots.begin(), found.slots.end());
+        strengths.insert(strengths.end(), found.strengths.begin(), found.strengths.end());
         ends.push_back(slots.size());
       }
     });
@@ -129,22 +128,14 @@ py::tuple spread_each(const Graph& graph, const Slots& seeds, std::size_t depth,
 std::pair<Slots, Floats> spread(const Graph& graph, const Slots& seeds, std::size_t depth,
                                 float min_strength, std::optional<std::size_t> limit) {
   const auto from = span_of(seeds);
-  const auto found = [&] {
+  Activations found = [&] {
     const GilRelease release;
     return graph.read([&](const View& view) {
       return view.spread(from, depth, min_strength,
                          limit.value_or(std::numeric_limits<std::size_t>::max()));
     });
   }();
-  Slots slots(static_cast<py::ssize_t>(found.size()));
-  Floats strengths(static_cast<py::ssize_t>(found.size()));
-  std::uint32_t* slot = slots.mutable_data();
-  float* strength = strengths.mutable_data();
-  for (const Activation& one : found) {
-    *slot++ = one.slot;
-    *strength++ = one.strength;
-  }
-  return {std::move(slots), std::move(strengths)};
+  return {to_array(std::move(found.slots)), to_array(std::move(found.strengths))};
 }
 
 std::tuple<std::uint64_t, std::size_t, std::size_t, std::size_t> decay(Graph& graph, float factor,

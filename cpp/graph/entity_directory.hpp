@@ -26,6 +26,7 @@
 
 #include "base/cow.hpp"
 #include "base/epoch.hpp"
+#include "base/load_line.hpp"
 #include "base/string_table.hpp"
 
 namespace spector {
@@ -177,19 +178,20 @@ class EntityDirectory {
         left -= piece.size();
       }
     }
-    void prefetch_node(std::uint32_t entity) const noexcept { nodes_.prefetch(entity); }
     void prefetch_relations(std::uint32_t entity) const noexcept {
       relations_.prefetch(entity);
       incoming_.prefetch(entity);
     }
-    // Its first links, as many as 32.
-    void prefetch_links(const Node& node) const noexcept {
+    // Loads the first links, as many as 32 (base/load_line.hpp).
+    void touch_links(const Node& node) const noexcept {
       if (node.adj_count == 0) return;
       const std::span<const Link> run = segment_.run(static_cast<std::size_t>(node.adj_offset));
-      const std::size_t n = std::min({std::size_t{node.adj_count}, run.size(), std::size_t{32}});
-      for (std::size_t i = 0; i < n; i += 8) __builtin_prefetch(&run[i]);
-      __builtin_prefetch(&run[n - 1]);
+      const std::size_t last = std::min(std::size_t{node.adj_count}, run.size()) - 1;
+      // Without a loop, whose end would be guessed wrong.
+      for (const std::size_t i : {0, 8, 16, 24}) load_line(&run[std::min(i, last)].memory);
+      load_line(&run[std::min(std::size_t{31}, last)].memory);
     }
+    void touch_node(std::uint32_t entity) const noexcept { load_line(&nodes_[entity].adj_count); }
 
     // EDIR file (cpp/FORMATS.md).
     struct Contents;

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/large_array.hpp"
+#include "base/load_line.hpp"
 #include "graph/loose_rows.hpp"
 #include "kernels/dispatch.hpp"
 
@@ -156,6 +157,18 @@ void HebbianRow::prefetch() const noexcept {
     __builtin_prefetch(neighbours_ + words - 1);
     __builtin_prefetch(weights_ + (stride_ == 1 ? words - 1 : 0));
   }
+}
+
+void HebbianRow::touch() const noexcept {
+  constexpr std::size_t kLine = 16;  // words
+  const std::size_t words = std::size_t{size_} * stride_;
+  if (words == 0) return;
+  for (std::size_t i = 0; i < words; i += kLine) {
+    load_line(neighbours_ + i);
+    if (stride_ == 1) load_line(weights_ + i);
+  }
+  load_line(neighbours_ + words - 1);
+  if (stride_ == 1) load_line(weights_ + words - 1);
 }
 
 std::vector<HebbianEdge> HebbianGraph::View::neighbours(std::uint32_t slot) const {
@@ -458,18 +471,20 @@ std::vector<std::uint8_t> HebbianGraph::strengthen(std::span<const std::uint32_t
     loose_ = std::make_unique<LooseRows>(now_.slots);
   }
   std::vector<std::uint8_t> done(a.size());
-  constexpr std::size_t kRow = 12;  // pairs ahead
-  constexpr std::size_t kPlace = 24;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (i + kPlace < a.size()) {
-      prefetch_place(a[i + kPlace]);
-      prefetch_place(b[i + kPlace]);
+  constexpr std::size_t kGroup = 32;
+  for (std::size_t first = 0; first < a.size(); first += kGroup) {
+    const std::size_t last = std::min(first + kGroup, a.size());
+    for (std::size_t i = first; i < last; ++i) {
+      touch_place(a[i]);
+      touch_place(b[i]);
     }
-    if (i + kRow < a.size()) {
-      prefetch(a[i + kRow]);
-      prefetch(b[i + kRow]);
+    for (std::size_t i = first; i < last; ++i) {
+      touch(a[i]);
+      touch(b[i]);
     }
-    done[i] = strengthen(a[i], b[i], deltas[deltas.size() == 1 ? 0 : i], hinted) ? 1 : 0;
+    for (std::size_t i = first; i < last; ++i) {
+      done[i] = strengthen(a[i], b[i], deltas[deltas.size() == 1 ? 0 : i], hinted) ? 1 : 0;
+    }
   }
   if (loose_ != nullptr) {
     fold();
@@ -485,11 +500,12 @@ void HebbianGraph::prefetch_place(std::uint32_t slot) const noexcept {
   if (slot < now_.base->slots) __builtin_prefetch(now_.base->offsets.get() + slot);
 }
 
-void HebbianGraph::prefetch(std::uint32_t slot) const noexcept {
-  if (loose_ != nullptr && loose_->has(slot)) return loose_->prefetch(slot);
-  if (now_.changed_entries != 0) changed_.view().prefetch(slot);
-  if (slot < now_.base->slots) HebbianRow(*now_.base, slot).prefetch();
+void HebbianGraph::touch_place(std::uint32_t slot) const noexcept {
+  if (loose_ != nullptr) loose_->touch_place(slot);
+  if (slot < now_.base->slots) load_line(now_.base->offsets.get() + slot);
 }
+
+void HebbianGraph::touch(std::uint32_t slot) const noexcept { row(slot).touch(); }
 
 HebbianGraph::DecayReport HebbianGraph::decay(float factor, bool by_arousal) {
   if (!(factor > 0 && factor <= 1)) {

@@ -25,6 +25,7 @@
 #include "base/cow.hpp"
 #include "base/epoch.hpp"
 #include "graph/edge_importance.hpp"
+#include "kernels/graph.hpp"
 
 namespace spector {
 
@@ -109,6 +110,10 @@ class HebbianRow {
   [[nodiscard]] std::size_t degree() const noexcept;
   // Asks for the neighbours and weights to be loaded.
   void prefetch() const noexcept;
+  // Loads them (base/load_line.hpp).
+  void touch() const noexcept;
+  // kernels::ExtendPaths for the whole row.
+  std::size_t extend_paths(const kernels::PathRule& rule, std::uint64_t* keys) const noexcept;
 
  private:
   const std::uint32_t* neighbours_ = nullptr;
@@ -123,9 +128,12 @@ class HebbianRow {
 
 class LooseRows;
 
-struct Activation {
-  std::uint32_t slot;
-  float strength;
+// Slots that were reached, and how strongly.
+struct Activations {
+  std::vector<std::uint32_t> slots;
+  std::vector<float> strengths;
+
+  [[nodiscard]] std::size_t size() const noexcept { return slots.size(); }
 };
 
 class HebbianGraph {
@@ -172,9 +180,8 @@ class HebbianGraph {
     // HEB-11: from each seed on its own, the greatest product of weights over paths of at most
     // `depth` edges to each slot but that seed; of those from several seeds the greatest counts.
     // Only strengths of at least `min_strength`; the strongest `limit` of them, in order (GEN-4).
-    [[nodiscard]] std::vector<Activation> spread(std::span<const std::uint32_t> seeds,
-                                                 std::size_t depth, float min_strength,
-                                                 std::size_t limit) const;
+    [[nodiscard]] Activations spread(std::span<const std::uint32_t> seeds, std::size_t depth,
+                                     float min_strength, std::size_t limit) const;
 
     // HEB-10, AM-22: an edge that is an only connection has 255; any other has an estimate of its
     // share of the spanning trees, at most kBridge - 1. Some words a slot, some looks at each edge.
@@ -262,7 +269,8 @@ class HebbianGraph {
   void insert(std::uint32_t slot, const HebbianEntry& entry);
   void erase(std::uint32_t slot, std::uint32_t neighbour);
   void edit(std::uint32_t slot, const HebbianEntry& entry);
-  void prefetch(std::uint32_t slot) const noexcept;
+  void touch(std::uint32_t slot) const noexcept;
+  void touch_place(std::uint32_t slot) const noexcept;
   void prefetch_place(std::uint32_t slot) const noexcept;
   void fold();
   void fold_if_outgrown();

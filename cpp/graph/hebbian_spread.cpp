@@ -1,5 +1,7 @@
 // HEB-11: spreading activation. All seeds advance together, one level of edges after the other, so
-// that the memory of many rows is asked for before any of them is needed.
+// that the memory of many rows is asked for before any of them is needed. What is reached is
+// gathered as it comes, each slot as often as paths end there; put in order, the first of each slot
+// is its strongest.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,85 +14,246 @@
 
 #include "graph/hebbian.hpp"
 #include "graph/visited.hpp"
+#include "kernels/dispatch.hpp"
 
 namespace spector {
 namespace {
 
-// Ascending keys are strengths descending, then slots ascending (GEN-4). Strengths are positive, so
-// their bits ascend as they do, and at most 1.
+// Keys as kernels::ExtendPaths makes them: ascending keys are strengths descending, then slots
+// ascending (GEN-4). Strengths are positive, so their bits ascend as they do, and at most 1.
 constexpr auto kStrongest = std::bit_cast<std::uint32_t>(1.0F);
 std::uint64_t key_of(std::uint32_t slot, float strength) noexcept {
   return static_cast<std::uint64_t>(kStrongest - std::bit_cast<std::uint32_t>(strength)) << 32 |
          slot;
 }
-Activation activation(std::uint64_t key) noexcept {
-  return {static_cast<std::uint32_t>(key),
-          std::bit_cast<float>(kStrongest - static_cast<std::uint32_t>(key >> 32))};
+std::uint32_t slot_of(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key); }
+float strength_of(std::uint64_t key) noexcept {
+  return std::bit_cast<float>(kStrongest - static_cast<std::uint32_t>(key >> 32));
 }
 
-// Ends of paths with their strengths, gathered until they are so many that one look at each of the
-// tables they go into is worth it.
-class Ends {
- public:
-  void clear() {
-    slots_.resize(kFull + HebbianGraph::kMaxDegree);
-    values_.resize(kFull + HebbianGraph::kMaxDegree);
-    size_ = 0;
-  }
-  [[nodiscard]] bool full() const noexcept { return size_ >= kFull; }
+constexpr std::size_t kDigit = 10;  // bits
+constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
 
-  // The ends of paths from `seed` which go on from one with `strength`. Not if full().
-  void append(const HebbianRow& row, std::uint32_t seed, float strength, float min_strength) {
-    std::uint32_t* const slots = slots_.data();
-    float* const values = values_.data();
-    std::size_t n = size_;
-    for (std::size_t j = 0; j < row.size(); ++j) {
-      const std::uint32_t slot = row.neighbour(j);
-      const float product = strength * row.weight(j);
-      slots[n] = slot;
-      values[n] = product;
-      n += static_cast<std::size_t>(product >= min_strength) &
-           static_cast<std::size_t>(slot != seed);
-    }
-    size_ = n;
+std::size_t digit(std::uint64_t key, std::size_t shift) noexcept {
+  return key >> shift & (kBuckets - 1);
+}
+
+// Puts keys in the order of one digit, those that agree in it in the order they have.
+class ByDigit {
+ public:
+  explicit ByDigit(std::size_t shift) noexcept : shift_(shift) {}
+  void count(std::uint64_t key) noexcept { ++places_[digit(key, shift_)]; }
+  // All keys have been counted.
+  void sort(std::span<const std::uint64_t> keys, std::uint64_t* to) noexcept {
+    std::uint32_t place = 0;
+    for (std::uint32_t& first : places_) place += std::exchange(first, place);
+    for (const std::uint64_t key : keys) to[places_[digit(key, shift_)]++] = key;
   }
-  [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept {
-    return {slots_.data(), size_};
-  }
-  [[nodiscard]] std::span<const float> values() const noexcept { return {values_.data(), size_}; }
 
  private:
-  static constexpr std::size_t kFull = 512;
-  std::vector<std::uint32_t> slots_;
-  std::vector<float> values_;
-  std::size_t size_ = 0;
+  std::size_t shift_;
+  std::array<std::uint32_t, kBuckets> places_{};
 };
 
-// The greatest strength of each slot that was reached.
+// Gives up after so many moves; then the keys are in some order.
+bool sort_by_insertion(std::span<std::uint64_t> keys, std::size_t moves) noexcept {
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    const std::uint64_t key = keys[i];
+    if (keys[i - 1] <= key) continue;
+    std::size_t at = i;
+    for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
+    keys[at] = key;
+    if (i - at > moves) return false;
+    moves -= i - at;
+  }
+  return true;
+}
+
+// Which slots have been seen: in a bit for each slot, or where there are few in a small table,
+// which stays in the nearest cache.
+class Seen {
+ public:
+  // Nothing has been seen. Slots are below `slots`.
+  void clear(std::size_t slots, bool few) {
+    few_ = few;
+    if (few) {
+      table_.clear();
+    } else if (words_.size() < slots / 64 + 1) {
+      words_.resize(slots / 64 + 1);
+    }
+  }
+  // Writes the first key of each slot that was not seen before as far as there is room for it, and
+  // returns how many.
+  std::size_t take_new(std::span<const std::uint64_t> keys, std::span<std::uint32_t> slots,
+                       std::span<float> strengths) {
+    std::uint64_t* const words = words_.data();
+    std::size_t n = 0;
+    for (const std::uint64_t key : keys) {
+      if (n == slots.size()) break;
+      const std::uint32_t slot = slot_of(key);
+      slots[n] = slot;
+      strengths[n] = strength_of(key);
+      if (few_) {
+        n += static_cast<std::size_t>(table_.insert(slot).is_new);
+        continue;
+      }
+      const std::uint64_t before = words[slot / 64];
+      words[slot / 64] = before | std::uint64_t{1} << (slot % 64);
+      n += ~(before >> (slot % 64)) & 1;
+    }
+    return n;
+  }
+  // To be called with all that was taken before the next use.
+  void forget(std::span<const std::uint32_t> slots) noexcept {
+    if (few_) return;
+    for (const std::uint32_t slot : slots) words_[slot / 64] = 0;
+  }
+
+ private:
+  bool few_ = false;
+  VisitedSet table_;
+  std::vector<std::uint64_t> words_;
+};
+
+// The ends of all paths, as keys.
+class Ends {
+ public:
+  void clear(std::size_t slots, float min_strength) {
+    size_ = 0;
+    // Nothing above this bit differs.
+    bits_ = static_cast<std::size_t>(std::bit_width(key_of(0, min_strength)));
+    slots_ = slots;
+  }
+
+  // Room for kMaxDegree more. What is written there belongs to it after `added`.
+  [[nodiscard]] std::uint64_t* room() {
+    if (keys_.size() < size_ + HebbianGraph::kMaxDegree) grow();
+    return keys_.data() + size_;
+  }
+  void added(std::size_t n) noexcept { size_ += n; }
+
+  // The strongest `limit` slots in order, each once. Ends the use until `clear`.
+  [[nodiscard]] Activations best(std::size_t limit) {
+    const std::size_t most = std::min(limit, size_);
+    Activations found{std::vector<std::uint32_t>(most), std::vector<float>(most)};
+    seen_.clear(slots_, size_ <= kFew);
+    std::size_t n = 0;
+    for (std::size_t first = 0; first < size_ && n < most;) {
+      const std::span<const std::uint64_t> next = strongest(first, most - n);
+      n += seen_.take_new(next, std::span(found.slots).subspan(n),
+                          std::span(found.strengths).subspan(n));
+      first += next.size();
+    }
+    found.slots.resize(n);
+    found.strengths.resize(n);
+    seen_.forget(found.slots);
+    return found;
+  }
+
+  [[nodiscard]] std::size_t capacity() const noexcept { return keys_.size(); }
+
+ private:
+  static constexpr std::size_t kFew = 160;
+  static constexpr std::size_t kMany = std::size_t{1} << 18;
+
+  // Many ends are mostly of slots that were reached before, so that their number stays within twice
+  // that of the slots.
+  void grow() {
+    if (size_ >= kMany) {
+      const Activations found = best(size_);
+      size_ = found.size();
+      for (std::size_t i = 0; i < size_; ++i) {
+        keys_[i] = key_of(found.slots[i], found.strengths[i]);
+      }
+    }
+    if (keys_.size() < 2 * size_ + HebbianGraph::kMaxDegree) {
+      keys_.resize(2 * size_ + kMany / 64);
+    }
+  }
+
+  // Puts the strongest keys from `first` on first, in order: all if there are no more than `wanted`
+  // or few, else as many or some more.
+  std::span<const std::uint64_t> strongest(std::size_t first, std::size_t wanted) {
+    std::span<std::uint64_t> keys(keys_.data() + first, size_ - first);
+    if (keys.size() > std::max(wanted, kFew)) {
+      const std::size_t shift = std::max(bits_, 32 + kDigit) - kDigit;
+      std::array<std::uint32_t, kBuckets> counts{};
+      for (const std::uint64_t key : keys) ++counts[digit(key, shift)];
+      std::size_t last = 0;
+      for (std::size_t n = counts[0]; n < wanted; n += counts[++last]) {
+      }
+      const auto middle = std::partition(
+          keys.begin(), keys.end(), [=](std::uint64_t key) { return digit(key, shift) <= last; });
+      keys = keys.first(static_cast<std::size_t>(middle - keys.begin()));
+    }
+    sort(keys);
+    return keys;
+  }
+
+  // Two digits put the keys in the order of the first bits that strengths may differ in, in which
+  // few agree; what is left to do is done by insertion. Where many agree (equal strengths), all
+  // digits are gone through.
+  void sort(std::span<std::uint64_t> keys) {
+    if (keys.size() <= kFew) {
+      std::sort(keys.begin(), keys.end());
+      return;
+    }
+    if (other_.size() < keys.size()) other_.resize(keys_.size());
+    const std::span<std::uint64_t> other(other_.data(), keys.size());
+    const std::size_t shift = std::max(bits_, 32 + 2 * kDigit) - 2 * kDigit;
+    ByDigit lower(shift);
+    ByDigit upper(shift + kDigit);
+    for (const std::uint64_t key : keys) {
+      lower.count(key);
+      upper.count(key);
+    }
+    lower.sort(keys, other.data());
+    upper.sort(other, keys.data());
+    if (sort_by_insertion(keys, 8 * keys.size())) return;
+    std::span<std::uint64_t> from = keys;
+    std::span<std::uint64_t> to = other;
+    const auto sort_bits = [&](std::size_t low, std::size_t high) {
+      for (; low < high; low += kDigit) {
+        ByDigit by_digit(low);
+        for (const std::uint64_t key : from) by_digit.count(key);
+        by_digit.sort(from, to.data());
+        std::swap(from, to);
+      }
+    };
+    sort_bits(0, static_cast<std::size_t>(std::bit_width(slots_)));
+    sort_bits(32, bits_);
+    if (from.data() != keys.data()) std::copy(from.begin(), from.end(), keys.begin());
+  }
+
+  std::vector<std::uint64_t> keys_;  // and room for more
+  std::vector<std::uint64_t> other_;
+  std::size_t size_ = 0;
+  std::size_t bits_ = 0;
+  std::size_t slots_ = 0;
+  Seen seen_;
+};
+
+// The greatest strength of each slot that one seed reaches in one level.
 class Strengths {
  public:
-  void clear() { slots_.clear(); }
-  // That many slots will be reached in all, or fewer.
-  void reserve(std::size_t expected) { slots_.reserve(2 * expected); }
-  void raise(std::span<const std::uint32_t> slots, std::span<const float> strengths) {
-    if (values_.size() < slots_.size() + slots.size()) {
-      values_.resize(2 * (slots_.size() + slots.size()));
+  void clear() {
+    slots_.clear();
+    values_.clear();
+  }
+  void raise(std::uint32_t slot, float strength) {
+    const VisitedSet::Place place = slots_.insert(slot);
+    if (place.is_new) {
+      values_.push_back(strength);
+    } else {
+      values_[place.index] = std::max(values_[place.index], strength);
     }
-    float* const values = values_.data();
-    slots_.insert(slots, [=](std::size_t i, VisitedSet::Place place) {
-      float& value = values[place.index];
-      value = place.is_new ? strengths[i] : std::max(value, strengths[i]);
-    });
   }
   [[nodiscard]] std::span<const std::uint32_t> slots() const noexcept { return slots_.keys(); }
-  [[nodiscard]] std::span<const float> values() const noexcept {
-    return {values_.data(), slots_.size()};
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
   VisitedSet slots_;
-  std::vector<float> values_;  // of those in slots_, and room for more
+  std::vector<float> values_;
 };
 
 struct Step {
@@ -101,14 +264,11 @@ struct Step {
 
 // Kept by each thread for its next call.
 struct Scratch {
-  Strengths reached;   // by any seed
-  Strengths of_level;  // by one seed in one level
-  Ends ends;           // not yet in one of these
+  Ends ends;
+  Strengths of_seed;
   std::vector<Step> steps;
   std::vector<Step> next;
   std::vector<HebbianRow> rows;
-  std::vector<std::uint64_t> keys;
-  std::vector<std::uint64_t> sorted;
 };
 
 // Not inlined: in a shared library each use of a thread's own variable is a call, loops included.
@@ -117,62 +277,29 @@ struct Scratch {
   return mine;
 }
 // What one large call has left is given back after it.
-constexpr std::size_t kKeptResults = std::size_t{1} << 18;
-
-// Two passes by counting put the keys in the order of the first 18 bits that strengths of at least
-// `min_strength` may differ in, in which few agree; what is left to do is done by insertion. Where
-// many agree (equal strengths) that would take long, so it gives up after some moves.
-void sort_keys(Scratch& scratch, float min_strength) {
-  std::vector<std::uint64_t>& keys = scratch.keys;
-  constexpr std::size_t kFew = 200;
-  if (keys.size() <= kFew) {
-    std::sort(keys.begin(), keys.end());
-    return;
-  }
-  constexpr std::size_t kDigit = 9;
-  constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
-  const auto bits = static_cast<std::size_t>(std::bit_width(key_of(0, min_strength)));
-  const std::size_t shift = std::max<std::size_t>(bits, 32 + 2 * kDigit) - 2 * kDigit;
-  const auto digit = [shift](std::uint64_t key, std::size_t which) {
-    return key >> (shift + which * kDigit) & (kBuckets - 1);
-  };
-  std::array<std::array<std::uint32_t, kBuckets>, 2> places{};
-  for (const std::uint64_t key : keys) {
-    ++places[0][digit(key, 0)];
-    ++places[1][digit(key, 1)];
-  }
-  std::array<std::uint32_t, 2> place{};
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    place[0] += std::exchange(places[0][i], place[0]);
-    place[1] += std::exchange(places[1][i], place[1]);
-  }
-  scratch.sorted.resize(keys.size());
-  for (std::size_t which = 0; which < 2; ++which) {
-    std::uint64_t* const to = scratch.sorted.data();
-    std::uint32_t* const next = places[which].data();
-    for (const std::uint64_t key : keys) to[next[digit(key, which)]++] = key;
-    keys.swap(scratch.sorted);
-  }
-  std::size_t moves = 8 * keys.size();
-  for (std::size_t i = 1; i < keys.size(); ++i) {
-    const std::uint64_t key = keys[i];
-    std::size_t at = i;
-    for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
-    if (at == i) continue;
-    keys[at] = key;
-    if (i - at > moves) {
-      std::sort(keys.begin(), keys.end());
-      return;
-    }
-    moves -= i - at;
-  }
-}
+constexpr std::size_t kKeptEnds = std::size_t{1} << 18;
 
 }  // namespace
 
-std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t> seeds,
-                                                   std::size_t depth, float min_strength,
-                                                   std::size_t limit) const {
+std::size_t HebbianRow::extend_paths(const kernels::PathRule& rule,
+                                     std::uint64_t* keys) const noexcept {
+  constexpr std::uint32_t kShort = 8;  // then the call would cost more than it saves
+  if (stride_ == 1 && size_ >= kShort) {
+    return kernels::active().extend_paths(neighbours_, weights_, size_, rule, keys);
+  }
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::uint32_t slot = neighbour(i);
+    const float reached = rule.strength * weight(i);
+    keys[n] = key_of(slot, reached);
+    n += static_cast<std::size_t>(reached >= rule.least) &
+         static_cast<std::size_t>(slot != rule.seed);
+  }
+  return n;
+}
+
+Activations HebbianGraph::View::spread(std::span<const std::uint32_t> seeds, std::size_t depth,
+                                       float min_strength, std::size_t limit) const {
   if (!(min_strength > 0 && min_strength <= 1)) {
     throw std::invalid_argument("min_strength must be in (0, 1], not " +
                                 std::to_string(min_strength));
@@ -186,17 +313,15 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
   if (limit == 0 || depth == 0) return {};
 
   Scratch& scratch = own_scratch();
-  Strengths& reached = scratch.reached;
   Ends& ends = scratch.ends;
   std::vector<Step>& steps = scratch.steps;
-  reached.clear();
+  ends.clear(slots_, min_strength);
   steps.clear();
   for (const std::uint32_t seed : seeds) steps.push_back({seed, seed, 1.0F});
 
   for (std::size_t level = 1; level <= depth && !steps.empty(); ++level) {
     constexpr std::size_t kAhead = 24;
     scratch.rows.resize(steps.size());
-    std::size_t entries = 0;
     const auto prefetch_place = [&](std::uint32_t slot) {
       if (slot < base_->slots) __builtin_prefetch(base_->offsets.get() + slot);
       if (changed_entries_ != 0) changed_.prefetch_place(slot);
@@ -210,59 +335,48 @@ std::vector<Activation> HebbianGraph::View::spread(std::span<const std::uint32_t
         changed_.prefetch(steps[i + kAhead].slot);
       }
       scratch.rows[i] = row(steps[i].slot);
-      entries += scratch.rows[i].size();
     }
-    const bool last = level == depth;
-    reached.reserve(std::min(slots_, reached.size() + entries));
 
     scratch.next.clear();
-    ends.clear();
-    for (std::size_t i = 0; i < std::min(kAhead, steps.size()); ++i) scratch.rows[i].prefetch();
+    std::size_t touched = 0;
     for (std::size_t i = 0; i < steps.size();) {
       // The steps of one seed lie side by side. In the first level that is one, whose ends differ.
       const std::uint32_t seed = steps[i].seed;
-      const bool merges = !last && level > 1;
-      Strengths& into = merges ? scratch.of_level : reached;
-      if (merges) into.clear();
+      const bool merges = level > 1 && level < depth;
+      if (merges) scratch.of_seed.clear();
       for (; i < steps.size() && steps[i].seed == seed; ++i) {
-        if (i + kAhead < steps.size()) scratch.rows[i + kAhead].prefetch();
-        const std::size_t before = ends.slots().size();
-        ends.append(scratch.rows[i], seed, steps[i].strength, min_strength);
-        if (!last && !merges) {
-          for (std::size_t j = before; j < ends.slots().size(); ++j) {
-            scratch.next.push_back({ends.slots()[j], seed, ends.values()[j]});
+        for (; touched == i || (touched < steps.size() && touched % kAhead != 0); ++touched) {
+          scratch.rows[touched].touch();
+        }
+        std::uint64_t* const keys = ends.room();
+        const std::size_t n =
+            scratch.rows[i].extend_paths({steps[i].strength, min_strength, seed}, keys);
+        if (merges) {
+          for (std::size_t j = 0; j < n; ++j) {
+            scratch.of_seed.raise(slot_of(keys[j]), strength_of(keys[j]));
           }
+          continue;
         }
-        if (ends.full()) {
-          into.raise(ends.slots(), ends.values());
-          ends.clear();
+        for (std::size_t j = 0; level < depth && j < n; ++j) {
+          scratch.next.push_back({slot_of(keys[j]), seed, strength_of(keys[j])});
         }
+        ends.added(n);
       }
       if (!merges) continue;
-      into.raise(ends.slots(), ends.values());
-      ends.clear();
-      for (std::size_t j = 0; j < into.size(); ++j) {
-        scratch.next.push_back({into.slots()[j], seed, into.values()[j]});
+      const Strengths& merged = scratch.of_seed;
+      for (std::size_t j = 0; j < merged.slots().size(); ++j) {
+        const std::uint32_t slot = merged.slots()[j];
+        const float strength = merged.values()[j];
+        scratch.next.push_back({slot, seed, strength});
+        *ends.room() = key_of(slot, strength);
+        ends.added(1);
       }
-      reached.raise(into.slots(), into.values());
     }
-    reached.raise(ends.slots(), ends.values());
     steps.swap(scratch.next);
   }
 
-  std::vector<std::uint64_t>& keys = scratch.keys;
-  keys.resize(reached.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    keys[i] = key_of(reached.slots()[i], reached.values()[i]);
-  }
-  if (limit < keys.size()) {
-    std::nth_element(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(limit), keys.end());
-    keys.resize(limit);
-  }
-  sort_keys(scratch, min_strength);
-  std::vector<Activation> found(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) found[i] = activation(keys[i]);
-  if (reached.size() > kKeptResults) scratch = {};
+  Activations found = ends.best(limit);
+  if (ends.capacity() > kKeptEnds) scratch = {};
   return found;
 }
 

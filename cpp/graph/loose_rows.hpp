@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/large_array.hpp"
+#include "base/load_line.hpp"
 #include "graph/hebbian.hpp"
 
 namespace spector {
@@ -54,6 +55,7 @@ class LooseRows {
   }
 
   void prefetch_place(std::size_t slot) const noexcept { __builtin_prefetch(&places_[slot]); }
+  void touch_place(std::size_t slot) const noexcept { load_line(&places_[slot].capacity); }
   void prefetch(std::size_t slot) const noexcept {
     if (has(slot)) __builtin_prefetch(at(places_[slot].line));
   }

@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::size_t kAhead = 12;  // memory is asked for so many items before it is used
 
+// f(group) for all values, some at a time: it loads for all of them what it then uses one by one.
+template <class F>
+void for_groups(std::span<const std::uint32_t> values, const F& f) {
+  constexpr std::size_t kGroup = 32;
+  for (std::size_t first = 0; first < values.size(); first += kGroup) {
+    f(values.subspan(first, std::min(kGroup, values.size() - first)));
+  }
+}
+
 // A set of numbers in one bit each, with a byte for each cache line of bits, so that emptying costs
 // what was put in and a look at one byte for each 512.
 class BitSet {
@@ -180,34 +189,37 @@ class Walk {
                          const Types& types, std::size_t begin, std::size_t end) {
     // First which edges, then what they name: each step waits for memory once, not for each edge.
     level_.clear();
-    for (std::size_t i = begin; i < end; ++i) {
-      if (i + kAhead < end) hyper.prefetch_entity(reached[i + kAhead]);
-      for (const std::uint32_t edge : hyper.hyperedges_of(reached[i])) {
-        if (edges_.insert(edge)) level_.push_back(edge);
+    for_groups(std::span(reached).subspan(begin, end - begin), [&](auto group) {
+      for (const std::uint32_t entity : group) hyper.touch_entity(entity);
+      for (const std::uint32_t entity : group) {
+        for (const std::uint32_t edge : hyper.hyperedges_of(entity)) {
+          if (edges_.insert(edge)) level_.push_back(edge);
+        }
       }
-    }
-    for (std::size_t i = 0; i < level_.size(); ++i) {
-      if (i + kAhead < level_.size()) hyper.prefetch_edge(level_[i + kAhead]);
-      if (i + kAhead / 2 < level_.size()) {
-        __builtin_prefetch(hyper.edge(level_[i + kAhead / 2]).vertices.data());
+    });
+    for_groups(std::span(level_), [&](auto group) {
+      for (const std::uint32_t edge : group) hyper.touch_edge(edge);
+      for (const std::uint32_t edge : group) hyper.touch_vertices(edge);
+      for (const std::uint32_t place : group) {
+        const HyperGraph::Edge edge = hyper.edge(place);
+        if (!types(edge.type)) continue;
+        for (const HyperGraph::Vertex& vertex : edge.vertices) {
+          if (vertex.entity >= directory.size()) continue;
+          if (entities_.insert(vertex.entity)) named_.push_back(vertex.entity);
+        }
       }
-      const HyperGraph::Edge edge = hyper.edge(level_[i]);
-      if (!types(edge.type)) continue;
-      for (const HyperGraph::Vertex& vertex : edge.vertices) {
-        if (vertex.entity >= directory.size()) continue;
-        if (!entities_.insert(vertex.entity)) continue;
-        named_.push_back(vertex.entity);
+    });
+    for_groups(std::span(named_), [&](auto group) {
+      for (const std::uint32_t entity : group) directory.touch_node(entity);
+      for (const std::uint32_t named : group) {
+        const std::uint32_t entity = directory.resolve_known(named);
+        if (entity == named) {
+          reached.push_back(entity);
+        } else {
+          meet(entity);
+        }
       }
-    }
-    for (std::size_t i = 0; i < named_.size(); ++i) {
-      if (i + kAhead < named_.size()) directory.prefetch_node(named_[i + kAhead]);
-      const std::uint32_t entity = directory.resolve_known(named_[i]);
-      if (entity == named_[i]) {
-        reached.push_back(entity);
-      } else {
-        meet(entity);
-      }
-    }
+    });
     named_.clear();
   }
 
@@ -276,15 +288,15 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
   numbers.clear();
   numbers.reserve(directory.n_memories());
   const std::span<const std::uint32_t> entities = walk.ascending();
-  for (std::size_t i = 0; i < entities.size(); ++i) {
-    if (i + 2 * kAhead < entities.size()) directory.prefetch_node(entities[i + 2 * kAhead]);
-    if (i + kAhead < entities.size()) {
-      directory.prefetch_links(directory.node(entities[i + kAhead]));
+  for_groups(entities, [&](auto group) {
+    for (const std::uint32_t entity : group) directory.touch_node(entity);
+    for (const std::uint32_t entity : group) directory.touch_links(directory.node(entity));
+    for (const std::uint32_t entity : group) {
+      directory.for_each_piece(
+          directory.node(entity),
+          [&](std::span<const EntityDirectory::Link> piece) { numbers.add(piece); });
     }
-    directory.for_each_piece(
-        directory.node(entities[i]),
-        [&](std::span<const EntityDirectory::Link> piece) { numbers.add(piece); });
-  }
+  });
   numbers.drain(memories);
   return memories;
 }

@@ -48,38 +48,6 @@ class VisitedSet {
     }
   }
 
-  // Inserts them in turn and calls visit(i, place) for keys[i].
-  template <class Visit>
-  void insert(std::span<const std::uint32_t> keys, const Visit& visit) {
-    const std::size_t before = keys_.size();
-    reserve(before + keys.size());
-    keys_.resize(before + keys.size());
-    std::uint32_t* const met = keys_.data();
-    Cell* const cells = cells_.data();
-    const std::uint32_t first = first_;
-    const std::size_t mask = mask_;
-    auto n = static_cast<std::uint32_t>(before);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const std::uint32_t key = keys[i];
-      for (std::size_t at = mixed(key) & mask;; at = (at + 1) & mask) {
-        const Cell cell = cells[at];
-        const std::uint32_t index = cell.place - first;
-        if (index >= n) {
-          cells[at] = {key, first + n};
-          met[n] = key;
-          visit(i, Place{n, true});
-          ++n;
-          break;
-        }
-        if (cell.key == key) {
-          visit(i, Place{index, false});
-          break;
-        }
-      }
-    }
-    keys_.resize(n);
-  }
-
   // The index of a key that is there, else kAbsent.
   [[nodiscard]] std::uint32_t find(std::uint32_t key) const noexcept {
     if (keys_.empty()) return kAbsent;

@@ -53,6 +53,12 @@ DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::
 }
 
 template <class Arch>
+std::size_t extend_paths(const std::uint32_t* neighbours, const float* weights, std::size_t count,
+                         const PathRule& rule, std::uint64_t* keys) noexcept {
+  return ExtendPaths{}(Arch{}, neighbours, weights, count, rule, keys);
+}
+
+template <class Arch>
 std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
                       std::size_t n_b, std::uint32_t* out) noexcept {
   return Intersect{}(Arch{}, a, n_a, b, n_b, out);
@@ -108,6 +114,7 @@ constexpr Table table(const char* name) {
           find_offsets<Arch>,
           collect_at_least<Arch>,
           decay_weights<Arch>,
+          extend_paths<Arch>,
           intersect<Arch>,
           dot_i8<Arch>,
           dot_f32<Arch>,

@@ -29,6 +29,9 @@ struct Table {
                                   std::uint32_t* indices) noexcept;
   DecayCounts (*decay_weights)(const float* weights, const std::uint32_t* meta, std::size_t count,
                                const DecayRule& rule, float* out) noexcept;
+  std::size_t (*extend_paths)(const std::uint32_t* neighbours, const float* weights,
+                              std::size_t count, const PathRule& rule,
+                              std::uint64_t* keys) noexcept;
   std::size_t (*intersect)(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
                            std::size_t n_b, std::uint32_t* out) noexcept;
   void (*dot_i8)(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,

@@ -30,4 +30,22 @@ struct DecayWeights {
                          const DecayRule& rule, float* out) const noexcept;
 };
 
+// Paths that reach one node with `strength` and began at `seed` (HEB-11).
+struct PathRule {
+  float strength;
+  float least;  // above 0
+  std::uint32_t seed;
+};
+
+// Writes a key for each neighbour that the paths go on to: all but the seed and those that they
+// would reach with less than `least`. The upper half is the bits of 1 less those of the strength,
+// so that ascending keys are strengths descending; the lower half is the neighbour. Returns how
+// many; `keys` has room for `count`. A weight's sign says nothing here.
+struct ExtendPaths {
+  template <class Arch>
+  std::size_t operator()(Arch, const std::uint32_t* neighbours, const float* weights,
+                         std::size_t count, const PathRule& rule,
+                         std::uint64_t* keys) const noexcept;
+};
+
 }  // namespace spector::kernels

@@ -1,6 +1,7 @@
 // Definitions of the kernels in graph.hpp for one xsimd architecture.
 #pragma once
 
+#include <bit>
 #include <xsimd/xsimd.hpp>
 
 #include "kernels/graph.hpp"
@@ -63,6 +64,47 @@ DecayCounts DecayWeights::operator()(Arch, const float* weights, const std::uint
     out[i] = after;
   }
   return counts;
+}
+
+template <class Arch>
+std::size_t ExtendPaths::operator()(Arch, const std::uint32_t* neighbours, const float* weights,
+                                    std::size_t count, const PathRule& rule,
+                                    std::uint64_t* keys) const noexcept {
+  using Float = xsimd::batch<float, Arch>;
+  using Int = xsimd::batch<std::uint32_t, Arch>;
+  constexpr std::size_t kLanes = Float::size;
+  constexpr auto kOne = std::bit_cast<std::uint32_t>(1.0F);
+  const Float strength(rule.strength);
+  const Float least(rule.least);
+  const Int seed(rule.seed);
+  const Int one(kOne);
+  alignas(64) std::uint32_t high[kLanes];
+  std::size_t n = 0;
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Float reached = strength * xsimd::abs(Float::load_unaligned(weights + i));
+    const auto stays = Int::load_unaligned(neighbours + i) == seed;
+    const auto kept = (reached >= least).mask() & ~stays.mask();
+    (one - xsimd::bitwise_cast<std::uint32_t>(reached)).store_aligned(high);
+    if (kept == (std::uint64_t{1} << kLanes) - 1) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        keys[n + lane] = std::uint64_t{high[lane]} << 32 | neighbours[i + lane];
+      }
+      n += kLanes;
+    } else {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        keys[n] = std::uint64_t{high[lane]} << 32 | neighbours[i + lane];
+        n += kept >> lane & 1;
+      }
+    }
+  }
+  for (; i < count; ++i) {
+    const float reached = rule.strength * (weights[i] < 0 ? -weights[i] : weights[i]);
+    keys[n] = std::uint64_t{kOne - std::bit_cast<std::uint32_t>(reached)} << 32 | neighbours[i];
+    n += static_cast<std::size_t>(reached >= rule.least) &
+         static_cast<std::size_t>(neighbours[i] != rule.seed);
+  }
+  return n;
 }
 
 }  // namespace spector::kernels

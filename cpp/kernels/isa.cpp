@@ -24,6 +24,8 @@ template std::size_t CollectAtLeast::operator()<A>(A, const float*, std::size_t,
                                                    std::uint32_t*) const noexcept;
 template DecayCounts DecayWeights::operator()<A>(A, const float*, const std::uint32_t*, std::size_t,
                                                  const DecayRule&, float*) const noexcept;
+template std::size_t ExtendPaths::operator()<A>(A, const std::uint32_t*, const float*, std::size_t,
+                                                const PathRule&, std::uint64_t*) const noexcept;
 template std::size_t Intersect::operator()<A>(A, const std::uint32_t*, std::size_t,
                                               const std::uint32_t*, std::size_t,
                                               std::uint32_t*) const noexcept;

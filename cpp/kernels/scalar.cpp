@@ -1,5 +1,6 @@
 // The reference: each kernel as the plain loop that defines it.
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "kernels/dispatch.hpp"
@@ -94,6 +95,19 @@ DecayCounts decay_weights(const float* weights, const std::uint32_t* meta, std::
     }
   }
   return counts;
+}
+
+std::size_t extend_paths(const std::uint32_t* neighbours, const float* weights, std::size_t count,
+                         const PathRule& rule, std::uint64_t* keys) noexcept {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float reached = rule.strength * (weights[i] < 0 ? -weights[i] : weights[i]);
+    if (reached < rule.least || neighbours[i] == rule.seed) continue;
+    const std::uint32_t high =
+        std::bit_cast<std::uint32_t>(1.0F) - std::bit_cast<std::uint32_t>(reached);
+    keys[n++] = std::uint64_t{high} << 32 | neighbours[i];
+  }
+  return n;
 }
 
 std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
@@ -211,10 +225,22 @@ void gate(const GateLimits& limits, const GateColumns& columns, GateMasks& masks
 
 }  // namespace
 
-const Table kScalar{
-    "scalar",     bm25_accumulate,  bm25_accumulate_window, take_at_least, collect_bounds,
-    find_offsets, collect_at_least, decay_weights,          intersect,     dot_i8,
-    dot_f32,      squared_l2,       squared_l2_i8,          scale_dots,    least_distances,
-    gate};
+const Table kScalar{"scalar",
+                    bm25_accumulate,
+                    bm25_accumulate_window,
+                    take_at_least,
+                    collect_bounds,
+                    find_offsets,
+                    collect_at_least,
+                    decay_weights,
+                    extend_paths,
+                    intersect,
+                    dot_i8,
+                    dot_f32,
+                    squared_l2,
+                    squared_l2_i8,
+                    scale_dots,
+                    least_distances,
+                    gate};
 
 }  // namespace spector::kernels

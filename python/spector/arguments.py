@@ -29,6 +29,8 @@ def number(name: str, value: float) -> float:
 
 def whole(name: str, value: int, low: int, high: int) -> int:
     """An int in [low, high]."""
+    if type(value) is int and low <= value <= high:
+        return value
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -42,6 +44,8 @@ def whole(name: str, value: int, low: int, high: int) -> int:
 
 def real(name: str, value: float, low: float, high: float) -> float:
     """A finite float in [low, high]."""
+    if type(value) is float and low <= value <= high:
+        return value
     value = number(name, value)
     if not low <= value <= high:  # NaN is in no range
         raise ValueError(f"{name} must be in [{low:g}, {high:g}], not {value}")
@@ -54,7 +58,9 @@ def several(value: ArrayLike, n: int = 1) -> NDArray[Any]:
     return np.full(n, array) if array.ndim == 0 else array
 
 
-def integers(name: str, value: ArrayLike, dtype: type[np.integer[Any]]) -> NDArray[Any]:
+def integers(
+    name: str, value: ArrayLike, dtype: type[np.integer[Any]] | np.dtype[Any]
+) -> NDArray[Any]:
     """A one-dimensional array of integers in the range of `dtype`, without a copy if it is one."""
     array = np.asarray(value)
     if array.ndim != 1:

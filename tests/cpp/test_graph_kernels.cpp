@@ -78,6 +78,49 @@ TEST_CASE("HEB-8: decay_weights is the rule") {
   CHECK(counts.floored == 2);
 }
 
+TEST_CASE("HEB-11: extend_paths gives the scalar keys on every instruction set") {
+  const std::string active = kernels::active().name;
+  Random random(3);
+  for (std::size_t count = 0; count <= 100; ++count) {
+    CAPTURE(count);
+    std::vector<std::uint32_t> neighbours(count);
+    std::vector<float> weights(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      neighbours[i] = count % 2 == 0 ? random() : random() % 8;
+      weights[i] = static_cast<float>(random() % 1001) / 1000;
+      if (random() % 4 == 0) weights[i] = -weights[i];
+    }
+    for (const float least : {1e-6F, 0.01F, 0.4F, 1.0F}) {
+      const kernels::PathRule rule{.strength = count % 3 == 0 ? 1.0F : 0.7F,
+                                   .least = least,
+                                   .seed = count == 0 ? 0 : neighbours[count / 2]};
+      std::vector<std::uint64_t> expected(count, 7);
+      const std::size_t n = kernels::kScalar.extend_paths(neighbours.data(), weights.data(), count,
+                                                          rule, expected.data());
+      for (const std::string_view isa : kernels::available_isas()) {
+        CAPTURE(isa);
+        kernels::set_isa(isa);
+        std::vector<std::uint64_t> keys(count, 7);
+        REQUIRE(kernels::active().extend_paths(neighbours.data(), weights.data(), count, rule,
+                                               keys.data()) == n);
+        CHECK(std::equal(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n),
+                         expected.begin()));
+      }
+    }
+  }
+  kernels::set_isa(active);
+}
+
+TEST_CASE("HEB-11: extend_paths is the rule") {
+  const std::vector<std::uint32_t> neighbours{5, 6, 7, 8};
+  const std::vector<float> weights{0.5F, -1.0F, 0.25F, 1.0F};
+  std::vector<std::uint64_t> keys(4);
+  REQUIRE(kernels::kScalar.extend_paths(neighbours.data(), weights.data(), 4, {0.5F, 0.25F, 8},
+                                        keys.data()) == 2);
+  CHECK(keys[0] == (std::uint64_t{0x3f800000U - 0x3e800000U} << 32 | 5));  // 0.25
+  CHECK(keys[1] == (std::uint64_t{0x3f800000U - 0x3f000000U} << 32 | 6));  // 0.5
+}
+
 TEST_CASE("a visited set agrees with a model, used again and again") {
   Random random(5);
   VisitedSet set;
@@ -95,22 +138,9 @@ TEST_CASE("a visited set agrees with a model, used again and again") {
       }
       REQUIRE(at.index == place[key]);
     };
-    std::vector<std::uint32_t> some;
-    for (std::uint32_t i = 0; i < n; i += static_cast<std::uint32_t>(some.size())) {
-      some.resize(std::min<std::size_t>(n - i, 1 + random() % (round % 2 == 0 ? 1 : 1000)));
-      for (std::uint32_t& key : some) key = random() % range;
-      if (some.size() == 1) {
-        check(some[0], set.insert(some[0] * 4096U));
-        continue;
-      }
-      std::vector<std::uint32_t> scaled;
-      for (const std::uint32_t key : some) scaled.push_back(key * 4096U);
-      std::size_t next = 0;
-      set.insert(scaled, [&](std::size_t i_key, VisitedSet::Place at) {
-        REQUIRE(i_key == next++);
-        check(some[i_key], at);
-      });
-      REQUIRE(next == some.size());
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const std::uint32_t key = random() % range;
+      check(key, set.insert(key * 4096U));
     }
     REQUIRE(std::vector(set.keys().begin(), set.keys().end()) == keys);
     for (std::uint32_t i = 0; i < 100; ++i) {

@@ -218,9 +218,10 @@ TEST_CASE("the Hebbian graph: readers beside a writer see both directions of an 
           }
           const std::array<std::uint32_t, 2> seeds{slot, random() % kSlots};
           float before = 1;
-          for (const Activation& one : view.spread(seeds, 3, 0.01F, 50)) {
-            if (one.slot >= view.slots() || !(one.strength <= before)) ++faults;
-            before = one.strength;
+          const Activations found = view.spread(seeds, 3, 0.01F, 50);
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found.slots[i] >= view.slots() || !(found.strengths[i] <= before)) ++faults;
+            before = found.strengths[i];
           }
           if (reader == 0 && random() % 64 == 0 && view.fault()) ++faults;
         });

@@ -160,10 +160,13 @@ def _signals(name: str, value: Signals | None) -> tuple[float, float, int, int, 
     )
 
 
+_SLOT = np.dtype(np.uint32)
+
+
 def _slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     """A number or an array of them. Whether the slots are there the core checks."""
     array = np.asarray(value)
-    return integers(name, array.reshape(1) if array.ndim == 0 else array, np.uint32)
+    return integers(name, array if array.ndim else array.reshape(1), _SLOT)
 
 
 def _deltas(value: ArrayLike) -> NDArray[np.float32]:
