@@ -120,8 +120,9 @@ class WordSet {
 };
 
 // TOK-8, AM-2: function words only. They are indexed (`not`, `in`, `if` and `for` are code too).
-// Words that say nothing of what a question is about (TOK-8, AM-2). Those of place, time, number and
-// degree do (during, before, over, both, other, only), and "may" is a month: kept, they find more.
+// Words that say nothing of what a question is about (TOK-8, AM-2). Those of place, time, number
+// and degree do (during, before, over, both, other, only), and "may" is a month: kept, they find
+// more.
 constexpr WordSet<256> kStopWords = {
     // articles, pronouns
     "a", "an", "the", "i", "me", "my", "myself", "we", "us", "our", "ours", "ourselves", "you",
