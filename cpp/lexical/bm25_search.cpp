@@ -187,8 +187,8 @@ struct Scratch {
   std::vector<Kept> kept;  // by window
 
   [[nodiscard]] std::size_t vector_bytes() const noexcept {
-    const auto bytes = [](const auto&... vectors) {
-      return (std::size_t{0} + ... + (vectors.capacity() * sizeof(vectors[0])));
+    const auto bytes = []<class... T>(const std::vector<T>&... vectors) {
+      return (std::size_t{0} + ... + (vectors.capacity() * sizeof(T)));
     };
     return bytes(tables, offsets, starts, maxima, highest, found, scores_found, matches, lists,
                  by_highest, kept);
