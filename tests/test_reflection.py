@@ -507,3 +507,22 @@ def test_a_cycle_that_fails_in_the_background_is_counted(
 def test_bad_hours(hours: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="reflect_every"):
         SpectorMemory.ephemeral(reflect_every=hours)
+
+
+def test_opening_writes_nothing_for_it(tmp_path: Path, clock: Clock) -> None:
+    """A space that had no cycle counts from its first event: opening it needs no room on disk."""
+    with opened(tmp_path, clock) as memory:
+        with_something_faded(memory, clock, days=400)
+        before = memory.state_hash()
+    with opened(tmp_path, clock, reflect_every=24) as memory:
+        assert memory.state_hash() == before
+        memory.recall("apple")
+    with opened(tmp_path, clock) as memory:
+        assert "faded" not in memory
+
+
+def test_a_clock_that_gives_no_time_leaves_no_file_open(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="clock"):
+        SpectorMemory.open(tmp_path, clock=lambda: "noon", reflect_every=24)  # type: ignore[arg-type,return-value]
+    held = [path.resolve() for path in Path("/proc/self/fd").glob("*") if path.exists()]
+    assert not [path for path in held if tmp_path in path.parents]

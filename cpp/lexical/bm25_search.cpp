@@ -131,6 +131,8 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
   return sure * 0.9999F;  // more than the rounding of all the floats involved
 }
 
+// Beyond so many terms in a query all are scored exactly.
+constexpr std::size_t kMostLists = 256;
 // What the row of a posting costs to look at, in rows of a window that are all looked at.
 constexpr std::size_t kVisitCost = 8;
 
@@ -251,7 +253,7 @@ class SegmentSearch {
     if (lists_.empty()) return;
     add_windows();
     const bool keep = k > kMostAtOnce;
-    if (lists_.size() > 256 || (keep && k * lists_.size() * kRowCost > n_postings_)) {
+    if (lists_.size() > kMostLists || (keep && k * lists_.size() * kRowCost > n_postings_)) {
       for (std::uint32_t window = 0; window < segment_.n_windows(); ++window) exact_window(window);
       return;
     }
@@ -595,7 +597,7 @@ class SegmentSearch {
   // Keeps those of the first n scratch rows that can reach the threshold by what the lists that are
   // looked up have at most in their parts of the window; returns how many.
   std::size_t within_parts(std::uint32_t window, std::uint32_t threshold, std::size_t n) const {
-    std::array<const List*, 256> lists;
+    std::array<const List*, kMostLists> lists;
     std::size_t n_lists = 0;
     std::uint32_t rest = 0;  // of lists without parts
     for (std::size_t i = n_read_; i < by_highest_.size(); ++i) {

@@ -98,7 +98,6 @@ _NEARLY_EQUAL: Final = 0.05
 
 #: Hours between two cycles of reflection that nobody asked for.
 _REFLECT_EVERY: Final = 24.0
-_LONGEST: Final = 1e6
 #: How many memories of a topic `introspect` looks at.
 _TOPIC: Final = 100
 
@@ -439,10 +438,10 @@ class SpectorMemory:
                     transaction.set_meta({"fingerprint": fingerprint})
             for log in journal.newly_set_aside:
                 warnings.warn(set_aside_notice(log), SpectorWarning, stacklevel=3)
+            return cls(space, clock, seed, chosen, *extras)
         except BaseException:
             journal.close()
             raise
-        return cls(space, clock, seed, chosen, *extras)
 
     @classmethod
     @_configured
@@ -1872,10 +1871,7 @@ def _check_reflect_every(hours: float | Unset | None, clock: object) -> float | 
         return _REFLECT_EVERY if clock is None else None
     if hours is None:
         return None
-    checked = arguments.real("reflect_every", hours, 0, _LONGEST)
-    if checked == 0:
-        raise ValueError("reflect_every must be above 0 hours, or None; got 0")
-    return checked
+    return arguments.real("reflect_every", hours, 0.01, 1e6)
 
 
 def _check_bandit(options: object, seed: int | None) -> dict[str, Any]:

@@ -329,13 +329,12 @@ class Cycles:
             self._before = len(space.replica.records)
 
     def _reflected(self, now: int) -> int:
-        """When a cycle of any process ended last; a space that has had none begins to count."""
+        """When a cycle of any process ended last, else when the space had its first event."""
         with self._space.journal.reader() as reader:
             known = reader.meta_value(_REFLECTED, None)
-        if known is None:
-            self._space.write(lambda transaction: transaction.set_meta({_REFLECTED: now}))
-            return now
-        return int(known)
+            if known is None:
+                known = reader.first_event_time()
+        return now if known is None else int(known)
 
     def run(self, cycle: Callable[[], ReflectionReport]) -> ReflectionReport:
         """Run it, or wait for the one that runs (RFL-9)."""

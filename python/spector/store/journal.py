@@ -640,6 +640,11 @@ class Reader:
         crcs = [row[0] for row in self._connection.execute("SELECT crc FROM meta")]
         return Total(len(crcs), add_crc(0, sum(crcs)))
 
+    def first_event_time(self) -> int | None:
+        """When the oldest event happened."""
+        row = self._connection.execute("SELECT at FROM events ORDER BY seq LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
+
     def last_event_time(self) -> int | None:
         """When the newest event happened."""
         row = self._connection.execute("SELECT at FROM events ORDER BY seq DESC LIMIT 1").fetchone()

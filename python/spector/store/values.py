@@ -165,8 +165,8 @@ def check_id(name: str, value: object) -> str:
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     """One of a few words, whatever its case."""
-    if isinstance(value, str) and value.lower() in choices:
-        return value.lower()
+    if isinstance(value, str) and (folded := value.lower()) in choices:
+        return folded
     allowed = "one of " + ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str):
         raise _type_error(name, value, allowed)
