@@ -14,7 +14,7 @@ demo: $(VENV)/cli.installed
 test: $(VENV)/test.installed
 	$(VENV)/bin/python -m pytest -n auto
 
-# Crashes, faults of the disk and damage at full size, under ten minutes; root runs all of it.
+# Crashes, faults of the disk and damage at full size; says how long it took. Root runs all of it.
 torture: $(VENV)/test.installed
 	$(VENV)/bin/python -m tests.torture
 

@@ -1,6 +1,6 @@
 """Runs all checks and prints one table.
 
-make torture                                   # under ten minutes on 2 cores
+make torture                                   # all checks; the last line says how long
 python -m tests.torture --release              # the sizes for a release, hours
 python -m tests.torture --only R1,R5 --seed 7  # what failed, again
 """
