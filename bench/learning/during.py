@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -24,11 +25,11 @@ def measure(folder: Path, memories: int) -> list[dict[str, Any]]:
     rng = random.Random(0)
     clock = Clock()
     words = [f"word{number}" for number in range(20_000)]
-    weights = [1 / (place + 3) for place in range(len(words))]
+    shares = list(itertools.accumulate(1 / (place + 3) for place in range(len(words))))
     with SpectorMemory.open(folder, clock=clock, seed=1) as memory:
         memory.remember_many(
             {
-                "text": " ".join(rng.choices(words, weights, k=12)),
+                "text": " ".join(rng.choices(words, cum_weights=shares, k=12)),
                 "session": f"session{number // 20}",
                 "type": "episodic",
                 "tags": [f"tag{rng.randrange(500)}"],
@@ -38,7 +39,7 @@ def measure(folder: Path, memories: int) -> list[dict[str, Any]]:
             for number in range(memories)
         )
         clock.now += 40 * 86_400_000
-        questions = [" ".join(rng.choices(words, weights, k=3)) for _ in range(512)]
+        questions = [" ".join(rng.choices(words, cum_weights=shares, k=3)) for _ in range(512)]
         done = threading.Event()
         taken: list[tuple[float, float]] = []
 
