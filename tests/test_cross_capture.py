@@ -86,6 +86,14 @@ class Histories(RuleBasedStateMachine):
     def rebuild(self):
         self.index = rebuilt(self.model)
 
+    @rule()
+    def table(self):
+        names, slots, ends, tags = self.index.table()
+        assert names == self.index.tags()
+        own = [[names[tag] for tag in part] for part in np.split(tags, ends.astype(int))]
+        assert own.pop() == []
+        assert list(zip(slots.tolist(), own, strict=True)) == sorted(self.model.memories.items())
+
     @rule(tags=tag_lists.filter(len), mode=st.sampled_from(["all", "any"]))
     def match(self, tags, mode):
         assert self.index.match(tags, mode).tolist() == self.model.match(tags, mode)

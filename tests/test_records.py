@@ -26,7 +26,7 @@ from spector.records import (
     strength_increment,
     tag_filter,
 )
-from spector.records.store import _FIELDS, COLUMNS, FIRST_TIME, LAST_TIME, flags_of
+from spector.records.store import _FIELDS, COLUMNS, FIRST_TIME, LAST_TIME, LEARNED, flags_of
 
 HOUR, DAY = plain.HOUR, plain.DAY
 NOW = 1_900_000_000_000
@@ -160,6 +160,11 @@ class Histories(RuleBasedStateMachine):
         assert self.store.remove(np.array(slots, np.uint32)) == sum(
             self.model.remove(slot) for slot in slots
         )
+
+    @rule(slots=st.lists(st.integers(0, SLOTS + 3) | st.just(2**32 - 2), max_size=6))
+    def contains(self, slots):
+        found = self.store.contains(np.array(slots, np.uint32))
+        assert found.tolist() == [slot in self.model.records for slot in slots]
 
     @rule()
     def compact(self):
@@ -366,17 +371,28 @@ def test_a_table_is_stored_as_its_fields():
         flags_of(kind, consolidated=a, pinned=b, resolved=c)
         for kind, a, b, c in zip(types, switches, switches[::-1], [False, True, True], strict=True)
     ]
-    rows = np.array(list(columns.values()), np.float64).T
+    rows = list(zip(*columns.values(), strict=True))
     table.put_table(slots, rows, flags, switches, vectors)
     assert (table.headers([1, 4, 9]) == plainly.headers([1, 4, 9])).all()
     assert all((table.vector(slot) == plainly.vector(slot)).all() for slot in slots)
     for column, name in enumerate(COLUMNS):
         low, high = _FIELDS[name].low, _FIELDS[name].high
         for bad in (high * 1.5 + 1, low - abs(low) - 1, np.nan):
-            wrong = rows.copy()
-            wrong[1, column] = bad
+            wrong = [list(row) for row in rows]
+            wrong[1][column] = bad
+            wrong = [tuple(row) for row in wrong]
             with pytest.raises(ValueError, match=name):
                 table.put_table(slots, wrong, flags, switches, vectors)
+            with pytest.raises(ValueError, match=name):
+                table.update_table(slots, wrong)
+    assert (table.headers([1, 4, 9]) == plainly.headers([1, 4, 9])).all()
+    with pytest.raises(IndexError, match="no record in slot 5"):
+        table.update_table([4, 5], rows[:2])
+    table.update_table([9, 4], [rows[0], rows[2]])
+    of_slot = {4: 2, 9: 0}
+    for slot, row in of_slot.items():
+        plainly.update_header([slot], **{name: columns[name][row] for name in LEARNED})
+    assert (table.headers([1, 4, 9]) == plainly.headers([1, 4, 9])).all()
 
 
 def test_hdr_3_arousal_follows_valence_and_strength_is_1():

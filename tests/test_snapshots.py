@@ -786,3 +786,15 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=15, stateful_step_count=20)
+
+
+@pytest.mark.parametrize("n", [0, 1, 999, 1000, 1001, 2000, 2001])
+def test_long_lists_are_encoded_in_parts(tmp_path: Path, n: int) -> None:
+    value = {
+        "flat": list(range(n)),
+        "pairs": [[number, f"é{number}", None] for number in range(n)],
+        "nested": {"empty": {}, "list": [], "sets": [1.5, True]},
+    }
+    snapshots.save_json(tmp_path / "value.json", value)
+    assert snapshots.load_json(tmp_path / "value.json") == value
+    assert (tmp_path / "value.json").read_text("ascii") == json.dumps(value, separators=(",", ":"))

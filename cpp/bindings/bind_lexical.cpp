@@ -576,6 +576,16 @@ void register_lexical(py::module_& module) {
           },
           py::arg("ids"))
       .def(
+          "assign_numbers",
+          [](RowTable& table, std::uint32_t n) {
+            const GilRelease release;
+            std::vector<std::string> ids;
+            ids.reserve(n);
+            for (std::uint32_t i = 0; i < n; ++i) ids.push_back(std::to_string(i));
+            table.assign(std::vector<std::string_view>(ids.begin(), ids.end()));
+          },
+          py::arg("n"))
+      .def(
           "find_known",
           [](const RowTable& table, const py::iterable& ids) {
             std::vector<Utf8> owners;

@@ -249,6 +249,41 @@ class PyCrossCapture {
       return found;
     });
   }
+  // All memories with their tags: names by name, slots ascending, and for slot i the places in
+  // names of its tags, which end at ends[i].
+  [[nodiscard]] auto table() const {
+    std::vector<std::pair<std::string, std::uint32_t>> named;
+    std::vector<std::string> names;
+    std::vector<std::uint32_t> slots;
+    std::vector<std::uint64_t> ends;
+    std::vector<std::uint32_t> tags;
+    {
+      const GilRelease release;
+      store_.read([&](const auto& view) {
+        for (std::uint32_t tag = 0; tag < view.n_tags(); ++tag) {
+          if (view.n(tag) == 0) continue;
+          named.emplace_back(view.name(tag), tag);
+          const std::vector<std::uint32_t> of_tag = view.slots(tag);
+          slots.insert(slots.end(), of_tag.begin(), of_tag.end());
+        }
+        std::sort(named.begin(), named.end());
+        std::sort(slots.begin(), slots.end());
+        slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+        std::vector<std::uint32_t> place(view.n_tags());
+        for (std::uint32_t i = 0; i < named.size(); ++i) {
+          place[named[i].second] = i;
+          names.push_back(std::move(named[i].first));
+        }
+        ends.reserve(slots.size());
+        tags.reserve(view.n_entries());
+        for (const std::uint32_t slot : slots) {
+          for (const std::uint32_t tag : view.tags(slot)) tags.push_back(place[tag]);
+          ends.push_back(tags.size());
+        }
+      });
+    }
+    return std::tuple(std::move(names), to_array(slots), to_array(ends), to_array(tags));
+  }
   [[nodiscard]] Slots match(const py::sequence& tags, bool all) const {
     const Tags given(tags);
     std::vector<std::uint32_t> found;
@@ -360,6 +395,7 @@ void register_tags(py::module_& module) {
       .def("slots", &PyCrossCapture::slots, py::arg("tag"))
       .def("tags", &PyCrossCapture::tags, py::arg("slot"))
       .def("all_tags", &PyCrossCapture::all_tags)
+      .def("table", &PyCrossCapture::table)
       .def("match", &PyCrossCapture::match, py::arg("tags"), py::arg("all"))
       .def("expand", &PyCrossCapture::expand, py::arg("query_tags"), py::arg("best_score"),
            py::arg("coactivation"), py::arg("attenuation"), py::arg("max_tag_neighbors"),

@@ -348,7 +348,7 @@ class TextIndex:
             The file cannot be written (an OSError with its errno); the old one is as it was.
         """
         rows = _core.RowTable()
-        rows.assign(list(map(str, range(bound))))  # the file has an id for each document
+        rows.assign_numbers(bound)  # the file has an id for each document
         name = self.analyzer if isinstance(self.analyzer, str) else "callable"
         settings = _core.IndexSettings(name, self.language or "", self.fingerprint)
         self._core.save(os.fsencode(path), settings, rows)

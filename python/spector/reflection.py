@@ -149,7 +149,7 @@ class Reflection:
     def _prune(self) -> dict[str, int]:
         def work(reader: Reader, replica: Replica) -> list[int]:
             slots = np.asarray(reader.feeble(_FEEBLE, PINNED | UNRESOLVED), np.uint32)
-            slots = slots[[slot in replica.records for slot in slots.tolist()]]
+            slots = slots[replica.records.contains(slots)]
             if not len(slots):
                 return []
             _, decays = replica.records.factors(slots, ScoringOptions(now=self._now))
@@ -256,9 +256,8 @@ class Reflection:
             chain = replica.graphs.temporal.records()
             linked = (chain.prev >= 0) | (chain.next >= 0)
             old = np.flatnonzero(linked & (chain.time > 0) & (chain.time < before))
-            slots = np.asarray(
-                [slot for slot in old.tolist() if slot in replica.records], np.uint32
-            )
+            slots = old.astype(np.uint32)
+            slots = slots[replica.records.contains(slots)]
             if not len(slots):
                 return []
             importance = replica.records.headers(slots)["importance"]

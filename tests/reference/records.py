@@ -241,6 +241,8 @@ class Records:
         query, _ = self.prepared(query)
         standard, lateral = [], []
         counts = {"important": 0, "vectors": 0}
+        if all(record.stored is None for record in self.records.values()):
+            return [], [], counts  # nobody is asked
         for slot, record in self.records.items():
             if not self.passes(slot, options) or self.stale(slot, options):
                 continue

@@ -97,6 +97,24 @@ class CrossCapture(Exportable):
             return [tag for tag, _ in self._core.all_tags()]
         return self._core.tags(_slot(slot))
 
+    def table(
+        self,
+    ) -> tuple[list[str], NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint32]]:
+        """All memories that have tags, and these, at one moment.
+
+        Returns
+        -------
+        names : list of str
+            As `tags()` gives them.
+        slots : ndarray of uint32
+            Ascending.
+        ends : ndarray of uint64
+            The tags of slots[i] end at ends[i] in the next one, where those of the next slot begin.
+        tags : ndarray of uint32
+            Places in `names`; those of a memory are in the order given.
+        """
+        return self._core.table()
+
     def match(self, tags: Iterable[str], mode: str = "all") -> NDArray[np.uint32]:
         """The memories that have the tags, exactly (TAG-2).
 

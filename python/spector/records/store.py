@@ -1,5 +1,6 @@
 """The record store and its scorer (specification, sections B and C)."""
 
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -160,8 +161,19 @@ COLUMNS = (
     "last_passive_ltp",
     "surprise",
 )
-_LOWEST = np.array([_FIELDS[name].low for name in COLUMNS], np.float64)
-_HIGHEST = np.array([_FIELDS[name].high for name in COLUMNS], np.float64)
+_LOWEST = tuple(_FIELDS[name].low for name in COLUMNS)
+_HIGHEST = tuple(_FIELDS[name].high for name in COLUMNS)
+_TABLE = HEADER[list(COLUMNS)]  # the same bytes, of which only these are fields
+#: Those of them that recalls and outcomes change.
+LEARNED = (
+    "valence",
+    "importance",
+    "explicit_recalls",
+    "strength",
+    "passive_recalls",
+    "last_passive_ltp",
+)
+_LEARNED_BITS = sum(_FIELDS[name].bit for name in LEARNED)
 
 
 def flags_of(type: str, *, consolidated: bool, pinned: bool, resolved: bool) -> int:
@@ -210,6 +222,18 @@ def _headers(n: int, values: Mapping[str, Any]) -> tuple[NDArray[np.uint8], int,
             known_names = ", ".join(sorted({*_FIELDS, *_SWITCHES, *_CHOICES, "contradicted"}))
             raise TypeError(f"{name!r} is not a field of a header: {known_names}")
     return headers.view(np.uint8), fields | (_FLAGS if flags else 0), flags
+
+
+def _table_headers(n: int, rows: Sequence[tuple[float, ...]]) -> NDArray[np.void]:
+    """Headers with these `COLUMNS`, all else zero, checked."""
+    for row in rows:  # NaN is in no range
+        if not (all(map(operator.le, _LOWEST, row)) and all(map(operator.ge, _HIGHEST, row))):
+            for name, low, value, high in zip(COLUMNS, _LOWEST, row, _HIGHEST, strict=True):
+                arguments.real(name, value, low, high)
+    headers = np.zeros(n, HEADER)
+    headers.view(_TABLE)[:] = rows
+    headers["version"] = 1
+    return headers
 
 
 @dataclass(frozen=True)
@@ -369,7 +393,8 @@ class Answer:
     counts : dict
         Records left after each step (SCO-7): ``candidates`` (what `allow`, tags and hyperfocus
         leave, phase 2), ``in_time`` (phase 1), ``in_valence`` (3), ``important`` (4), ``vectors``
-        (5: their vectors were read), and ``exact``, how many of these were measured exactly.
+        (5: their vectors were read), and ``exact``, how many of these were measured exactly; all 0
+        where no record has a vector.
     """
 
     slots: NDArray[np.uint32]
@@ -502,35 +527,25 @@ class RecordStore:
     def put_table(
         self,
         slots: ArrayLike,
-        table: NDArray[np.float64],
+        rows: Sequence[tuple[float, ...]],
         flags: Sequence[int],
         contradicted: Sequence[bool],
         vectors: ArrayLike | None = None,
     ) -> None:
-        """`put` of records as rows of a table, in a fraction of the time where they are few.
+        """`put` of records as rows, in a fraction of the time where they are few.
 
         Parameters
         ----------
         slots, vectors : array_like
             As `put` takes them.
-        table : ndarray of float64, shape (n, len(COLUMNS))
+        rows : sequence of tuple, length n
             Fields of the headers in the order of `COLUMNS`; the others have their defaults.
         flags : sequence of int, length n
             What `flags_of` gives.
         contradicted : sequence of bool, length n
         """
         numbers = _slots("slots", slots)
-        allowed = (table >= _LOWEST) & (table <= _HIGHEST)
-        if not allowed.all():
-            row, column = np.argwhere(~allowed)[0]
-            raise ValueError(
-                f"{COLUMNS[column]} must be in [{_LOWEST[column]:g}, {_HIGHEST[column]:g}],"
-                f" not {table[row, column]}"
-            )
-        headers = np.zeros(len(numbers), HEADER)
-        for name, column in zip(COLUMNS, table.T, strict=True):
-            headers[name] = column
-        headers["version"] = 1
+        headers = _table_headers(len(numbers), rows)
         headers["profile"] = headers["last_profile"] = NO_PROFILE
         headers["flags"] = flags
         headers["state"] = contradicted
@@ -563,6 +578,18 @@ class RecordStore:
         headers, bits, flags = _headers(len(numbers), fields)
         self._core.update(numbers, headers, bits, flags)
 
+    def update_table(self, slots: ArrayLike, rows: Sequence[tuple[float, ...]]) -> None:
+        """`update_header` of the fields in `LEARNED`, from rows as `put_table` takes them.
+
+        Raises
+        ------
+        IndexError
+            A slot without a record; nothing has changed.
+        """
+        numbers = _slots("slots", slots)
+        headers = _table_headers(len(numbers), rows)
+        self._core.update(numbers, headers.view(np.uint8), _LEARNED_BITS, 0)
+
     def remove(self, slots: ArrayLike) -> int:
         """Remove records; return how many of them there were."""
         return self._core.remove(_slots("slots", slots))
@@ -574,6 +601,15 @@ class RecordStore:
     def slots(self) -> NDArray[np.uint32]:
         """Slots with a record, ascending."""
         return self._core.slots()
+
+    def contains(self, slots: ArrayLike) -> NDArray[np.bool_]:
+        """Which of these slots have a record."""
+        numbers, there = _slots("slots", slots), self._core.slots()
+        if not len(there):
+            return np.zeros(len(numbers), bool)
+        place = np.minimum(np.searchsorted(there, numbers), len(there) - 1)
+        found: NDArray[np.bool_] = there[place] == numbers
+        return found
 
     def headers(self, slots: ArrayLike) -> NDArray[np.void]:
         """Headers as a structured array of dtype `HEADER`.

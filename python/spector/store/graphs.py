@@ -339,13 +339,10 @@ class Graphs:
         self.hebbian.save(folder / "hebbian.graph")
         self.temporal.save(folder / "temporal.chain")
         self.coactivation.save(folder / "coactivation.dat")
-        tags = self.capture.tags()
-        number = {tag: place for place, tag in enumerate(tags)}
-        tagged = sorted({slot for tag in tags for slot in self.capture.slots(tag).tolist()})
-        uses = [[number[tag] for tag in self.capture.tags(slot)] for slot in tagged]
-        save_array(folder / "tagged.npy", np.asarray(tagged, "<u4"))
-        save_array(folder / "tags.npy", np.asarray([n for each in uses for n in each], "<u4"))
-        save_array(folder / "tag-ends.npy", np.cumsum([len(each) for each in uses], dtype="<u8"))
+        tags, tagged, ends, uses = self.capture.table()
+        save_array(folder / "tagged.npy", tagged.astype("<u4"))
+        save_array(folder / "tags.npy", uses.astype("<u4"))
+        save_array(folder / "tag-ends.npy", ends.astype("<u8"))
         save_json(folder / "sessions.json", {**self.sessions(), "tags": tags})
         self.mentions.save_parts(folder)
         names = {

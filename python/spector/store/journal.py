@@ -1388,6 +1388,15 @@ class Journal:
             finally:
                 self._end_turn()
 
+    def others_wrote(self) -> bool:
+        """Whether another connection committed after this object's last transaction, or may have;
+        cheaper than to look."""
+        with translated(self.where), self._turns():
+            if self._known is None or self._closed or self.forked:
+                return True
+            (version,) = self._writer.execute("PRAGMA data_version").fetchone()
+            return bool(version != self._known[0])
+
     def check_writable(self) -> None:
         """Raise if this object may not be written to."""
         self.check_usable()

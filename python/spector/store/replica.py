@@ -6,6 +6,7 @@ Everything here follows from rows of the journal; `Space` says when.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ class Replica:
         rows: Mapping[int, MemoryRow],
         vectors: Mapping[int, bytes],
     ) -> None:
-        table = np.array([_columns_of(row) for row in rows.values()], np.float64)
+        table = [_columns_of(row) for row in rows.values()]
         flags = [_flags(row[4], row[18]) for row in rows.values()]
         contradicted = [bool(row[18] & CONTRADICTED) for row in rows.values()]
         if not vectors:
@@ -198,7 +199,7 @@ class Replica:
                 dense = np.stack([unpack_dense(vectors[slot]) for slot in some.tolist()])
             self.records.put_table(
                 some,
-                table[chosen],
+                list(itertools.compress(table, chosen)),
                 np.asarray(flags)[chosen].tolist(),
                 np.asarray(contradicted)[chosen].tolist(),
                 dense,
@@ -212,13 +213,8 @@ class Replica:
 
     def _touch(self, rows: Mapping[int, MemoryRow]) -> None:
         if rows:
-            values = list(rows.values())
-            self.records.update_header(
-                np.fromiter(rows, np.uint32, len(rows)),
-                valence=np.asarray([row[16] for row in values]),
-                importance=np.asarray([row[14] for row in values]),
-                **_learned(values),
-            )
+            slots = np.fromiter(rows, np.uint32, len(rows))
+            self.records.update_table(slots, [_columns_of(row) for row in rows.values()])
 
     def _put_sparse(self, slots: npt.NDArray[np.uint32], vectors: Mapping[int, bytes]) -> None:
         if vectors or len(self.sparse):
@@ -335,13 +331,3 @@ def _flags(type: str, flags: int) -> int:
         pinned=bool(flags & PINNED),
         resolved=not flags & UNRESOLVED,
     )
-
-
-def _learned(rows: Sequence[MemoryRow]) -> dict[str, npt.NDArray[Any]]:
-    """The header fields that recalls and outcomes change."""
-    return {
-        "explicit_recalls": np.asarray([row[20] for row in rows]),
-        "strength": np.asarray([row[21] for row in rows]),
-        "passive_recalls": np.asarray([row[22] for row in rows]),
-        "last_passive_ltp": np.asarray([row[23] for row in rows]),
-    }

@@ -34,6 +34,7 @@ ASIDE: Final = ".corrupt-"
 _NAME: Final = re.compile(r"snapshot-([1-9][0-9]{0,18})")
 _NEW: Final = ".snapshot-*.tmp"
 _CHUNK: Final = 1 << 20
+_ITEMS_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -202,9 +203,26 @@ def _measure(path: Path) -> tuple[int, int]:
 # Stores that are kept by Python.
 
 
-def save_json(path: Path, value: object) -> None:
+def save_json(path: Path, value: Mapping[str, object]) -> None:
     """Write plain values."""
-    path.write_text(json.dumps(value, ensure_ascii=True, separators=(",", ":")), "ascii")
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(_encoded(value))
+
+
+def _encoded(value: object) -> Iterator[str]:
+    """The value as JSON, its long lists in parts: no other thread runs while one is encoded."""
+    if isinstance(value, Mapping):
+        for place, (key, of_key) in enumerate(value.items()):
+            yield f"{',' if place else '{'}{json.dumps(key)}:"
+            yield from _encoded(of_key)
+        yield "}" if value else "{}"
+    elif isinstance(value, list) and len(value) > _ITEMS_AT_ONCE:
+        for first in range(0, len(value), _ITEMS_AT_ONCE):
+            part = json.dumps(value[first : first + _ITEMS_AT_ONCE], separators=(",", ":"))
+            yield f"{',' if first else '['}{part[1:-1]}"
+        yield "]"
+    else:
+        yield json.dumps(value, separators=(",", ":"))
 
 
 def load_json(path: Path) -> Any:

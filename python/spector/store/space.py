@@ -181,7 +181,11 @@ class Space:
 
         `later`: it stores memories and does not look at the replica, which may follow later.
         """
-        if not later or self._written - self._applied >= _LATER:
+        if later:
+            behind = self._written - self._applied >= _LATER
+        else:
+            behind = self._applied < self._written or self.journal.others_wrote()
+        if behind:
             self.catch_up()
         with self._write_lock:
             with self.journal.transaction() as transaction:
