@@ -45,6 +45,10 @@ def reflect_payload(step: str, *arguments: Any) -> str:
     return json.dumps([step, *arguments], separators=(",", ":"))
 
 
+def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+    return tuple([other for other in numbers if other != number])
+
+
 def is_of_entities(event: Event) -> bool:
     """Whether it is a step of a reflection on what follows from rows, which come before it."""
     return event.type == EventType.REFLECT and (event.payload or "").startswith('["entities"')
@@ -66,8 +70,10 @@ class Graphs:
         self._author_numbers: dict[str, int] = {}
         self._author_of: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
         self._sessions: dict[str, int] = {}
-        self._recent: dict[int, list[int]] = {}  # of a session: the newest WINDOW, newest last
-        self._recent_in: dict[int, list[int]] = {}  # of a memory: the sessions that have it there
+        # Tuples, which the garbage collector does not look at: a pass over a million lists would
+        # stop every thread.
+        self._recent: dict[int, tuple[int, ...]] = {}  # of a session: the newest WINDOW memories
+        self._recent_in: dict[int, tuple[int, ...]] = {}  # of a memory: the sessions that have it
         self._newest: dict[int, int] = {}  # of a session: the last memory that was new
         self._newest_in: dict[int, int] = {}
         self._size = 0
@@ -112,9 +118,7 @@ class Graphs:
                         del self._newest_in[prev]
                     self._newest[session] = slot
                     self._newest_in[slot] = session
-                recent = self._recent.get(session)
-                if recent is None:
-                    recent = self._recent[session] = []
+                recent = self._recent.get(session, ())
                 ends += [slot] * len(recent)
                 others += reversed(recent)
                 deltas += _DELTAS[: len(recent)]
@@ -122,12 +126,14 @@ class Graphs:
                     own = len(ends) - 1 - recent.index(slot)  # not with itself
                     for column in (ends, others, deltas):
                         del column[own]
-                    recent.remove(slot)
+                    recent = _without(recent, slot)
                 else:
-                    self._recent_in.setdefault(slot, []).append(session)
-                recent.append(slot)
+                    self._recent_in[slot] = (*self._recent_in.get(slot, ()), session)
+                recent = (*recent, slot)
                 if len(recent) > WINDOW:
-                    self._drop(recent.pop(0), session)
+                    self._drop(recent[0], session)
+                    recent = recent[1:]
+                self._recent[session] = recent
             elif event.type == EventType.FORGET:
                 flush()
                 self._leave(slot)
@@ -200,7 +206,7 @@ class Graphs:
 
     def _leave(self, slot: int) -> None:
         for session in self._recent_in.pop(slot, ()):
-            self._recent[session].remove(slot)
+            self._recent[session] = _without(self._recent[session], slot)
         last_of = self._newest_in.pop(slot, None)
         if last_of is not None:
             before = self.temporal.prev(slot)
@@ -213,10 +219,9 @@ class Graphs:
         self.hebbian.remove(slot)
 
     def _drop(self, slot: int, session: int) -> None:
-        sessions = self._recent_in[slot]
-        sessions.remove(session)
-        if not sessions:
-            del self._recent_in[slot]
+        sessions = _without(self._recent_in.pop(slot), session)
+        if sessions:
+            self._recent_in[slot] = sessions
 
     # Rows
 
@@ -358,8 +363,8 @@ class Graphs:
         return {
             "size": self._size,
             "sessions": list(self._sessions),
-            "recent": sorted(self._recent.items()),
-            "newest": sorted(self._newest.items()),
+            "recent": [(session, self._recent[session]) for session in sorted(self._recent)],
+            "newest": [(session, self._newest[session]) for session in sorted(self._newest)],
         }
 
     def load_parts(self, folder: Path) -> None:
@@ -370,10 +375,10 @@ class Graphs:
         stored = load_json(folder / "sessions.json")
         self._size = self._put_until = stored["size"]
         self._sessions = {name: number for number, name in enumerate(stored["sessions"], 1)}
-        self._recent = dict(stored["recent"])
+        self._recent = {session: tuple(slots) for session, slots in stored["recent"]}
         for session, slots in self._recent.items():
             for slot in slots:
-                self._recent_in.setdefault(slot, []).append(session)
+                self._recent_in[slot] = (*self._recent_in.get(slot, ()), session)
         self._newest = dict(stored["newest"])
         self._newest_in = {slot: session for session, slot in self._newest.items()}
         names = [stored["tags"][number] for number in load_array(folder / "tags.npy").tolist()]
