@@ -204,7 +204,7 @@ def test_the_file_is_marked_as_ours(tmp_path: Path) -> None:
     header = (tmp_path / "journal.db").read_bytes()[:100]
     assert header.startswith(b"SQLite format 3\0")
     assert header[18:20] == b"\2\2"  # WAL
-    assert header[60:64] == (3).to_bytes(4, "big")
+    assert header[60:64] == (4).to_bytes(4, "big")
     assert header[68:72] == b"SPEC"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.db", "lock"]
 
@@ -346,7 +346,7 @@ def _pragma(pragma: str) -> Callable[[Path], None]:
         (_text, CorruptionError, "not a journal of spector"),
         (_other_database, CorruptionError, "application id 0x00000000 at offset 68"),
         (_pragma("application_id = 7"), CorruptionError, "application id 0x00000007 at offset 68"),
-        (_pragma("user_version = 4"), VersionError, "version 4; this spector knows .* up to 3"),
+        (_pragma("user_version = 5"), VersionError, "version 5; this spector knows .* up to 4"),
         (_pragma("user_version = 1"), VersionError, "version 1, which no release of spector wrote"),
         (_pragma("user_version = 0"), CorruptionError, "impossible format version 0"),
     ],

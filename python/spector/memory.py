@@ -1693,7 +1693,7 @@ class SpectorMemory:
         return change
 
     def compact(self) -> Compaction:
-        """Give back the space on disk and in memory that forgotten and replaced texts held.
+        """Give back the space that forgotten and replaced texts and past events held.
 
         The journal is written anew, which takes time in proportion to its size and as much free
         space again; others can read meanwhile, and wait to write.

@@ -45,6 +45,7 @@ SCRIPT: list[tuple[Any, ...]] = [
     ("remember", [("a", "text a told again")]),
     ("forget", "b3"),
     ("remember", [("c", "text c " * 700)]),
+    ("prune",),
     ("compact",),
     ("remember", [("d", "text d")]),
     ("snapshot",),

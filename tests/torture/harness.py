@@ -84,6 +84,8 @@ def perform(memory: SpectorMemory, operation: tuple[Any, ...]) -> None:
         memory.forget(what[0])
     elif kind == "erase":
         memory.forget(what[0], erase=True)
+    elif kind == "prune":
+        memory._space.prune(always=True)
     else:
         getattr(memory, kind)()
 
@@ -132,7 +134,7 @@ def random_operations(rng: random.Random, count: int, first: int = 0) -> list[tu
             known += ids
             operations.append(("remember", [(id, f"text {id}") for id in ids]))
         if rng.random() < 0.08:
-            operations.append((rng.choice(["snapshot", "compact"]),))
+            operations.append((rng.choice(["snapshot", "compact", "prune"]),))
     return operations
 
 

@@ -124,7 +124,7 @@ def rows_unchecked() -> None:
 
 @fault("checksums of events are not compared", "test_store.py -k 'behind or damage'")
 def events_unchecked() -> None:
-    def events(original: Any, self: Any, after: int, limit: int) -> Any:
+    def events(original: Any, self: Any, after: int, limit: int, until: int = 0) -> Any:
         module = _module("store.journal")
         query = "SELECT seq, type, at, slot, payload, crc FROM events WHERE seq > ? ORDER BY seq"
         return [module.Event(*row) for row in self._connection.execute(query, (after,))][:limit]
@@ -158,7 +158,7 @@ def histories_unchecked() -> None:
     def replica_of(original: Any, self: Any, reader: Any, event: int, path: Path) -> Any:
         module = _module("store.snapshots")
         known = module.read(path)
-        reader.events_total = lambda last: _module("store.journal").Total(event, known.events_crc)
+        reader.events_crc = lambda last: known.events_crc
         return original(self, reader, event, path)
 
     _wrap(_module("store.space").Space, "_replica_of", replica_of)
@@ -184,8 +184,8 @@ def backup_unchecked() -> None:
 
 @fault("a replay leaves out the first event that is new", "test_processes.py -k sees_it_at_once")
 def replay_off_by_one() -> None:
-    def events(original: Any, self: Any, after: int, limit: int) -> Any:
-        found = original(self, after, limit)
+    def events(original: Any, self: Any, after: int, limit: int, until: int = 0) -> Any:
+        found = original(self, after, limit, until)
         return found[1:] if after and len(found) > 1 else found
 
     _wrap(_module("store.journal").Reader, "events", events)
@@ -323,6 +323,28 @@ def not_filled() -> None:
 @fault("all snapshots are kept", "test_snapshots.py -k 'opening_from or by_themselves'")
 def snapshots_kept() -> None:
     _module("store.snapshots").KEPT = 1000
+
+
+# Pruning
+
+
+@fault("what the events taught that are taken out is lost", "test_pruning.py -k changes_no_state")
+def pruned_and_lost() -> None:
+    _module("store.replica").Replica.take_checkpoint = _nothing
+
+
+@fault("a replica that is behind does not look what was forgotten", "test_pruning.py -k changes")
+def pruned_and_kept() -> None:
+    def begin(original: Any, self: Any, reader: Any, pruned: Any) -> Any:
+        reader.slots = lambda: iter([(slot, 0) for slot in self._replica.records.slots().tolist()])
+        return original(self, reader, pruned)
+
+    _wrap(_module("store.space").Space, "_begin_pruned", begin)
+
+
+@fault("nothing is pruned by itself", "test_pruning.py -k do_not_grow")
+def never_pruned() -> None:
+    _module("store.space").Space._prune_if_due = _nothing
 
 
 # Copies

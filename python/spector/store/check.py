@@ -56,10 +56,10 @@ class Audit:
             self._event_sum += event.crc
             if event.slot > self._highest_slot:
                 self._highest_slot = event.slot
-            if event.type == EventType.REMEMBER:
-                self._living.add(event.slot)
-            elif event.type == EventType.FORGET:
+            if event.type == EventType.FORGET:
                 self._living.discard(event.slot)
+            elif event.slot and event.type != EventType.REINFORCE:  # the first of these may be gone
+                self._living.add(event.slot)
 
     def problems(self, reader: Reader) -> Iterator[str]:
         """Every difference between what was counted and what is stored."""
@@ -69,6 +69,7 @@ class Audit:
             "events": (self._events, add_crc(0, self._event_sum)),
             "vectors": reader.vector_total(),
             "meta": reader.meta_total(),
+            "checkpoint": reader.checkpoint_total(),
         }
         for name, (count, crc_sum) in found.items():
             if count != totals[name].rows:
@@ -178,12 +179,18 @@ def check_journal(journal: Journal) -> Report:
                         f"the {vector.kind} vector in slot {vector.slot} does not match its"
                         " checksum"
                     )
-            for expected, event in enumerate(reader.every_event(), 1):
+            pruned = reader.pruned()
+            reader.check_kept(pruned)
+            reader.checkpoint()
+            expected = pruned.until + 1
+            for event in reader.every_event():
                 events += 1
                 audit.add_events([event])
-                if event.seq != expected:
-                    problems.append(f"event {expected} is missing or out of order")
-                    break
+                if event.seq > pruned.until:
+                    if event.seq != expected:
+                        problems.append(f"event {expected} is missing or out of order")
+                        break
+                    expected += 1
                 if event_crc(*event[:5]) != event.crc:
                     problems.append(f"event {event.seq} does not match its checksum")
                 elif event.type not in EventType.__members__.values():

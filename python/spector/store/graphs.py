@@ -49,11 +49,6 @@ def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
     return tuple([other for other in numbers if other != number])
 
 
-def is_of_entities(event: Event) -> bool:
-    """Whether it is a step of a reflection on what follows from rows, which come before it."""
-    return event.type == EventType.REFLECT and (event.payload or "").startswith('["entities"')
-
-
 class Graphs:
     """The stores of layers 1 to 4. Any thread may read; one at a time calls the methods below."""
 
@@ -341,14 +336,12 @@ class Graphs:
 
     def save_parts(self, folder: Path) -> None:
         """Write all of it into a folder."""
-        self.hebbian.save(folder / "hebbian.graph")
-        self.temporal.save(folder / "temporal.chain")
         self.coactivation.save(folder / "coactivation.dat")
         tags, tagged, ends, uses = self.capture.table()
         save_array(folder / "tagged.npy", tagged.astype("<u4"))
         save_array(folder / "tags.npy", uses.astype("<u4"))
         save_array(folder / "tag-ends.npy", ends.astype("<u8"))
-        save_json(folder / "sessions.json", {**self.sessions(), "tags": tags})
+        self.save_learned(folder, tags=tags)
         self.mentions.save_parts(folder)
         names = {
             "about": self.names.added,
@@ -357,6 +350,12 @@ class Graphs:
         }
         save_json(folder / "names.json", names)
         save_array(folder / "authors.npy", self._author_of.astype("<u4"))
+
+    def save_learned(self, folder: Path, **more: Any) -> None:
+        """Write what does not follow from rows; with the plain values of it, `more`."""
+        self.hebbian.save(folder / "hebbian.graph")
+        self.temporal.save(folder / "temporal.chain")
+        save_json(folder / "sessions.json", {**self.sessions(), **more})
 
     def sessions(self) -> dict[str, Any]:
         """What is remembered of sessions to go on with them, as plain values."""
@@ -367,20 +366,27 @@ class Graphs:
             "newest": [(session, self._newest[session]) for session in sorted(self._newest)],
         }
 
-    def load_parts(self, folder: Path) -> None:
-        """Of new graphs: take what `save_parts` wrote."""
+    def load_learned(self, folder: Path) -> dict[str, Any]:
+        """Take what `save_learned` wrote; returns its plain values."""
         self.hebbian = HebbianGraph.load(folder / "hebbian.graph")
         self.temporal = TemporalChain.load(folder / "temporal.chain")
-        self.coactivation = TagCoActivation.load(folder / "coactivation.dat")
-        stored = load_json(folder / "sessions.json")
-        self._size = self._put_until = stored["size"]
+        stored: dict[str, Any] = load_json(folder / "sessions.json")
+        self._size = stored["size"]
         self._sessions = {name: number for number, name in enumerate(stored["sessions"], 1)}
         self._recent = {session: tuple(slots) for session, slots in stored["recent"]}
+        self._recent_in = {}
         for session, slots in self._recent.items():
             for slot in slots:
                 self._recent_in[slot] = (*self._recent_in.get(slot, ()), session)
         self._newest = dict(stored["newest"])
         self._newest_in = {slot: session for session, slot in self._newest.items()}
+        return stored
+
+    def load_parts(self, folder: Path) -> None:
+        """Of new graphs: take what `save_parts` wrote."""
+        stored = self.load_learned(folder)
+        self._put_until = self._size
+        self.coactivation = TagCoActivation.load(folder / "coactivation.dat")
         names = [stored["tags"][number] for number in load_array(folder / "tags.npy").tolist()]
         ends = load_array(folder / "tag-ends.npy").tolist()
         uses = [names[first:end] for first, end in zip([0, *ends], ends, strict=False)]

@@ -25,6 +25,7 @@ import sqlite3
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +61,9 @@ from .model import (
     Stored,
     VectorRow,
     add_crc,
+    checkpoint_crc,
     event_crc,
+    is_of_entities,
     memory_crc,
     meta_crc,
     row_problem,
@@ -73,9 +76,9 @@ from .values import Draft, Vector, show
 FILE_NAME: Final = "journal.db"
 LOCK_NAME: Final = "lock"
 APPLICATION_ID: Final = 0x53504543  # "SPEC"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 MAX_SLOT: Final = 2**32 - 2
-TABLES: Final = ("memories", "vectors", "events", "meta")
+TABLES: Final = ("memories", "vectors", "events", "meta", "checkpoint")
 
 # memory_tags has no foreign key: SQLite would then look for children by slot, which is not the
 # first column of its key. Its rows are compared with the memories on open instead.
@@ -111,6 +114,10 @@ CREATE TABLE events(
   seq INTEGER PRIMARY KEY, type INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
   payload TEXT, crc INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE checkpoint(
+  part TEXT NOT NULL, place INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL,
+  UNIQUE(part, place)
+) STRICT;
 """
 
 _COLUMNS: Final = ", ".join(MEMORY_COLUMNS)
@@ -125,6 +132,11 @@ _INSERT_TAG: Final = "INSERT INTO memory_tags(tag, slot) VALUES(?, ?)"
 _DELETE_TAG: Final = "DELETE FROM memory_tags WHERE tag = ? AND slot = ?"
 _INSERT_EVENT: Final = "INSERT INTO events(seq, type, at, slot, payload, crc) VALUES(?,?,?,?,?,?)"
 _IN_LIMIT: Final = 500  # parameters of one IN list
+_CHECKPOINT_BYTES: Final = 1 << 20  # of one row
+_EVENT_BYTES: Final = 24  # of a row of `events` beside its payload, about
+_AT_ONCE: Final = 10_000  # events, for what reads all of them
+#: The setting that holds what `Pruned` says.
+PRUNED: Final = "pruned"
 _KEPT_ROWS: Final = 4096  # verified rows kept for the next recall, of texts of at most
 _KEPT_CHARACTERS: Final = 4096
 _KEPT_MATCHES: Final = 32  # answers to filters, of at most so many slots
@@ -184,6 +196,35 @@ class Total(NamedTuple):
 
     rows: int
     crc_sum: int
+
+
+class Pruned(NamedTuple):
+    """Which events were taken out, because a replay does not need them any more (PER-9).
+
+    Attributes
+    ----------
+    until : int
+        Of the events up to this one only some are left; what the others taught is in the table
+        `checkpoint`.
+    kept, kept_crc : int
+        How many are left, and the sum of their checksums.
+    ever_crc : int
+        The sum of the checksums of all that there were.
+    first : int or None
+        When the first of them happened.
+    extra : int
+        How many more were left than there were memories.
+    known : dict
+        The sum of the checksums of all events up to that of each snapshot there was.
+    """
+
+    until: int = 0
+    kept: int = 0
+    kept_crc: int = 0
+    ever_crc: int = 0
+    first: int | None = None
+    extra: int = 0
+    known: Mapping[str, int] = {}
 
 
 class Tail(NamedTuple):
@@ -309,8 +350,15 @@ class Reader:
         newest: int | None = self._connection.execute("SELECT max(seq) FROM events").fetchone()[0]
         return newest or 0
 
-    def events(self, after: int, limit: int) -> list[Event]:
-        """The next events in order, their checksums verified."""
+    def pruned(self) -> Pruned:
+        """Which events were taken out."""
+        return Pruned(*self.meta_value(PRUNED, ()))
+
+    def events(self, after: int, limit: int, until: int = 0) -> list[Event]:
+        """The next events in order, their checksums verified.
+
+        Of those up to `until` some were taken out: `check_kept` says whether the others are there.
+        """
         events = [
             Event(*row)
             for row in self._connection.execute(
@@ -319,12 +367,38 @@ class Reader:
                 (after, limit),
             )
         ]
-        for expected, event in enumerate(events, after + 1):
-            if event.seq != expected or event_crc(*event[:5]) != event.crc:
+        expected = max(after, until) + 1
+        for event in events:
+            number = event.seq if event.seq <= until else expected
+            if event.seq != number or event_crc(*event[:5]) != event.crc:
                 raise damaged(
-                    self._where, f"event {expected} is missing or does not match its checksum"
+                    self._where, f"event {number} is missing or does not match its checksum"
                 )
+            expected += number == expected
         return events
+
+    def check_kept(self, pruned: Pruned) -> None:
+        """Raise if one of the events that were left is gone."""
+        count, crc_sum = self._connection.execute(
+            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq <= ?", (pruned.until,)
+        ).fetchone()
+        if (count, add_crc(0, crc_sum)) != (pruned.kept, pruned.kept_crc):
+            raise damaged(self._where, f"one of the events up to {pruned.until} is missing")
+
+    def checkpoint(self) -> dict[str, bytes]:
+        """What the events that were taken out taught: see `Replica.checkpoint`."""
+        if self.checkpoint_total() != self.totals()["checkpoint"]:
+            raise damaged(self._where, "a part of the checkpoint is missing")
+        parts: dict[str, list[bytes]] = {}
+        for part, place, crc, data in self._connection.execute(
+            "SELECT part, place, crc, data FROM checkpoint ORDER BY part, place"
+        ):
+            if checkpoint_crc(part, place, data) != crc or len(parts.get(part, ())) != place:
+                raise damaged(
+                    self._where, f"part {show(part)} of the checkpoint does not match its checksum"
+                )
+            parts.setdefault(part, []).append(data)
+        return {part: zlib.decompress(b"".join(rows)) for part, rows in parts.items()}
 
     def rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
         """The memories in these slots (ascending), verified; an empty slot is left out."""
@@ -400,12 +474,17 @@ class Reader:
                     found[vector.content] = vector.data
         return found
 
-    def events_total(self, last: int) -> Total:
-        """Count and checksum sum of the events up to `last`."""
+    def events_crc(self, last: int) -> int | None:
+        """The sum of the checksums of all events up to `last`, also of those that were taken out;
+        None if that is not known."""
+        pruned = self.pruned()
+        if last < pruned.until:
+            return pruned.known.get(str(last))
         count, crc_sum = self._connection.execute(
-            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq <= ?", (last,)
+            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq > ? AND seq <= ?",
+            (pruned.until, last),
         ).fetchone()
-        return Total(count, add_crc(0, crc_sum))
+        return add_crc(pruned.ever_crc, crc_sum) if count == last - pruned.until else None
 
     def quick_problems(self) -> Iterator[str]:
         """Where counts and checksum sums of the tables differ from the totals; no row is read."""
@@ -635,6 +714,13 @@ class Reader:
         row = self._connection.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).fetchone()
         return default if row is None else self.setting(key)
 
+    def checkpoint_total(self) -> Total:
+        """Count and checksum sum of the rows of the checkpoint as they are."""
+        count, crc_sum = self._connection.execute(
+            "SELECT count(*), coalesce(sum(crc), 0) FROM checkpoint"
+        ).fetchone()
+        return Total(count, add_crc(0, crc_sum))
+
     def meta_total(self) -> Total:
         """Count and checksum sum of the settings as they are."""
         crcs = [row[0] for row in self._connection.execute("SELECT crc FROM meta")]
@@ -642,6 +728,9 @@ class Reader:
 
     def first_event_time(self) -> int | None:
         """When the oldest event happened."""
+        pruned = self.pruned()
+        if pruned.first is not None:
+            return pruned.first
         row = self._connection.execute("SELECT at FROM events ORDER BY seq LIMIT 1").fetchone()
         return None if row is None else int(row[0])
 
@@ -724,6 +813,11 @@ def _row(
 
 def _vector_rows(slot: int, vectors: Iterable[tuple[str, str, int, bytes]]) -> list[VectorRow]:
     return [VectorRow(slot, *vector, vector_crc(slot, *vector)) for vector in vectors]
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _CHECKPOINT_BYTES):
+        yield data[start : start + _CHECKPOINT_BYTES]
 
 
 def _marks(values: Sequence[object]) -> str:
@@ -1059,17 +1153,82 @@ class Transaction(Reader):
                 flags = self.written.get(slot, row)[18] & ~REMINDER
                 self.set_state(row, "remind", record.at, flags=flags)
 
-    def settle_recalls(self) -> int:
-        """Let the events of recalls say nothing any more, so that they take no space; returns how
-        many did. What they taught must be stored in the same transaction."""
-        events = [event for event in self._of_type(EventType.RECALL) if event.payload is not None]
-        changed = [(event_crc(*event[:4], None), event.seq) for event in events]
+    def prune(
+        self, until: int, parts: Mapping[str, bytes], snapshots: Iterable[int], *, always: bool
+    ) -> int:
+        """Take out events up to `until` that a replay does not need when it has `parts`, what all
+        of them taught; returns how many.
+
+        What stays: outcomes, which are a log (`reinforcements`); the steps of reflections on what
+        follows from rows; and, so that these find the rows that they found, the last event of each
+        memory before each of these steps and at the end.
+
+        Nothing happens if that would free less than it takes, unless `always`, or if another
+        process was first.
+        """
+        before = self.pruned()
+        if until <= before.until:
+            return 0
+        ever = self.events_crc(until)
+        if ever is None:
+            raise damaged(self._where, f"an event up to {until} is missing")
+        known = {str(n): crc for n in snapshots if (crc := self.events_crc(n)) is not None}
+        first = self.first_event_time()
+        living = {slot for slot, _ in self.slots()}
+        gone: list[Event] = []
+        last: dict[int, Event] = {}  # of each memory since the step
+        kept = kept_crc = after = 0
+        while after < until:
+            for event in self.events(after, _AT_ONCE, before.until):
+                after, slot = event.seq, event.slot
+                if after > until:
+                    break
+                kept += 1
+                kept_crc += event.crc
+                if event.type == EventType.REINFORCE:
+                    continue
+                if is_of_entities(event):
+                    last.clear()
+                elif slot not in living or event.type == EventType.FORGET:
+                    if after < until:  # which says what the newest is
+                        gone.append(event)
+                else:
+                    if slot in last:
+                        gone.append(last[slot])
+                    last[slot] = event
+        rows = [
+            (part, place, checkpoint_crc(part, place, data), data)
+            for part, content in sorted(parts.items())
+            for place, data in enumerate(_cut(zlib.compress(content, 1)))
+        ]
+        count, crc_sum, size = self._connection.execute(
+            "SELECT count(*), coalesce(sum(crc), 0), coalesce(sum(length(data)), 0) FROM checkpoint"
+        ).fetchone()
+        freed = size + sum(_EVENT_BYTES + len(event.payload or "") for event in gone)
+        if not always and freed <= sum(len(row[-1]) for row in rows):
+            return 0
+        self._connection.execute("DELETE FROM checkpoint")
         self._connection.executemany(
-            "UPDATE events SET payload = NULL, crc = ? WHERE seq = ?", changed
+            "INSERT INTO checkpoint(part, place, crc, data) VALUES(?, ?, ?, ?)", rows
         )
-        gained = sum(crc for crc, _ in changed) - sum(event.crc for event in events)
-        self._count("events", 0, gained)
-        return len(events)
+        self._count("checkpoint", len(rows) - count, sum(row[2] for row in rows) - crc_sum)
+        self._connection.executemany(
+            "DELETE FROM events WHERE seq = ?", sorted((event.seq,) for event in gone)
+        )
+        gone_crc = sum(event.crc for event in gone)
+        self._count("events", -len(gone), -gone_crc)
+        kept -= len(gone)
+        pruned = Pruned(
+            until,
+            kept,
+            add_crc(0, kept_crc - gone_crc),
+            ever,
+            first,
+            kept - len(living),
+            known,
+        )
+        self.set_meta({PRUNED: pruned})
+        return len(gone)
 
     def set_state(self, row: MemoryRow, what: str, now: int, **changes: Any) -> None:
         """Store flags or a suppression; `what` names the change in the event."""
@@ -1223,7 +1382,7 @@ class Journal:
                 f"{path} has format version {version}; this spector knows versions up to"
                 f" {SCHEMA_VERSION}. Install a newer spector; the file is untouched"
             )
-        if version in (1, 2):
+        if version in (1, 2, 3):
             raise VersionError(
                 f"{path} has format version {version}, which no release of spector wrote; remember"
                 " its texts again in a new space. The file is untouched"

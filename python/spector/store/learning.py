@@ -6,12 +6,9 @@ hold numbers: a tag or a session is its H64 in hexadecimal, a context its key (P
 
 from __future__ import annotations
 
-import base64
 import json
-import tempfile
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from spector._core import hash64
@@ -101,9 +98,7 @@ class RecallRecord(NamedTuple):
 
 
 def recalled_slots(event: Event) -> list[int]:
-    """The memories that the recall of an event returned; none if it is settled."""
-    if event.payload is None:
-        return []
+    """The memories that the recall of an event returned."""
     _, _, _, _, _, slots, lateral, _ = json.loads(event.payload or "")
     return [*slots, *lateral]
 
@@ -241,8 +236,6 @@ class Learning:
             self._credit.pop(event.slot, None)
 
     def _recalled(self, event: Event) -> None:
-        if event.payload is None:  # settled: what it taught is in a checkpoint
-            return
         session, context, singles, profile, propensity, slots, lateral, tags = json.loads(
             event.payload or ""
         )
@@ -294,23 +287,6 @@ class Learning:
             for target, weight in self.sequence.predict(tag, every):
                 found[target] = max(weight, found.get(target, 0.0))
         return found
-
-    def checkpoint(self) -> str:
-        """All that recalls taught, for the journal, whose events then need not say it again."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "sequences.dat"
-            self.sequence.save(file)
-            sequence = base64.b64encode(file.read_bytes()).decode()
-        return _json({"rest": self.as_dict(), "sequence": sequence})
-
-    def take_checkpoint(self, stored: str) -> None:
-        """Have what `checkpoint` gave."""
-        content = json.loads(stored)
-        self.take(content["rest"])
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "sequences.dat"
-            file.write_bytes(base64.b64decode(content["sequence"]))
-            self.sequence = TagCoActivation.load(file)
 
     def as_dict(self) -> dict[str, Any]:
         """Whom to credit, sessions and lateral counts as plain values; `take` reads them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from spector.records.store import flags_of
 
 from .bandit import ProfileAdaptor
 from .filters import Filter
-from .graphs import Graphs, is_of_entities
+from .graphs import Graphs
 from .learning import Learning
 from .model import (
     CONSOLIDATED,
@@ -36,6 +37,7 @@ from .model import (
     EventType,
     MemoryRow,
     VectorRow,
+    is_of_entities,
 )
 from .nearby import Nearby
 from .snapshots import load_json, save_json
@@ -246,14 +248,41 @@ class Replica:
         self.index.save(folder / "bm25.idx", self.graphs.size)
         self.records.save(folder / "records.seg")
         self.graphs.save_parts(folder)
+        self._save_learning(
+            folder,
+            suppressed=sorted(self.suppressed),
+            reminders=sorted(self.reminders.items()),
+        )
+
+    def _save_learning(self, folder: Path, **more: Any) -> None:
         self.learning.bandit.save(folder / "coactivation.tracker")
         self.learning.sequence.save(folder / "sequences.dat")
-        rest = {
-            "learning": self.learning.as_dict(),
-            "suppressed": sorted(self.suppressed),
-            "reminders": sorted(self.reminders.items()),
-        }
-        save_json(folder / "learning.json", rest)
+        save_json(folder / "learning.json", {"learning": self.learning.as_dict(), **more})
+
+    def _load_learning(self, folder: Path) -> dict[str, Any]:
+        self.learning.bandit.restore(folder / "coactivation.tracker")
+        self.learning.sequence = TagCoActivation.load(folder / "sequences.dat")
+        stored: dict[str, Any] = load_json(folder / "learning.json")
+        self.learning.take(stored["learning"])
+        return stored
+
+    def checkpoint(self) -> dict[str, bytes]:
+        """What events taught and no row says, for the journal, which then need not keep them all
+        (AM-19): numbers and hashes, never text (AM-17), so that no erasure has to look there."""
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            self.graphs.save_learned(folder)
+            self._save_learning(folder)
+            return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def take_checkpoint(self, parts: Mapping[str, bytes]) -> None:
+        """Have what `checkpoint` gave, whatever was learned before."""
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            for name, content in parts.items():
+                (folder / name).write_bytes(content)
+            self.graphs.load_learned(folder)
+            self._load_learning(folder)
 
     def load_parts(self, folder: Path) -> None:
         """Of a new replica: take the stores that `save_parts` wrote."""
@@ -261,10 +290,7 @@ class Replica:
             self.index.load(folder / "bm25.idx")
         self.records = RecordStore.load(folder / "records.seg")
         self.graphs.load_parts(folder)
-        self.learning.bandit.restore(folder / "coactivation.tracker")
-        self.learning.sequence = TagCoActivation.load(folder / "sequences.dat")
-        stored = load_json(folder / "learning.json")
-        self.learning.take(stored["learning"])
+        stored = self._load_learning(folder)
         self.suppressed = frozenset(stored["suppressed"])
         self.reminders = dict(stored["reminders"])
         self._filled = False

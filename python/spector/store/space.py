@@ -39,10 +39,10 @@ from . import snapshots
 from .bandit import ProfileAdaptor
 from .check import Audit
 from .filters import Filter
-from .graphs import is_of_entities
 from .journal import (
     CLOSE_TIMEOUT,
     Journal,
+    Pruned,
     Reader,
     SpectorWarning,
     Transaction,
@@ -50,7 +50,7 @@ from .journal import (
     translated,
 )
 from .learning import recalled_slots
-from .model import Event, EventType, MemoryRow, VectorRow
+from .model import Event, EventType, MemoryRow, VectorRow, is_of_entities
 from .replica import Replica, Settings, Shape
 
 T = TypeVar("T")
@@ -68,9 +68,8 @@ _LATER_CHARACTERS: Final = 16_384
 _AUDITS: Final = ("tags", "valence", "rows")
 #: The setting that says which event was the last erasure.
 ERASED: Final = "erased"
-#: The settings that hold what recalls taught up to an event, and which that is.
-LEARNED: Final = "learned"
-LEARNED_UNTIL: Final = "learned_until"
+#: The setting that says at which event it was last seen whether there is something to prune.
+LOOKED: Final = "looked"
 
 
 class _Own(NamedTuple):
@@ -107,6 +106,7 @@ class Space:
         self._saved = 0  # the event of the newest snapshot
         self._audited = set(_AUDITS)  # of what filters read, what has been checked
         self.snapshot_every = 0  # events between two snapshots; 0: none by itself
+        self._looked = 0  # the event at which it was last seen whether there is something to prune
         self._version = 0  # odd while the replica changes
         # The first and last of events that change nothing but weights of the graph, so that no
         # reader has to wait for them: the stores of the graph are right at any moment.
@@ -204,6 +204,7 @@ class Space:
             self.catch_up()
         if self.snapshot_every and events:
             self.snapshot_if_due(max(self.snapshot_every, self._saved))
+            self._prune_if_due()
         return result
 
     def _follow(self, transaction: Transaction, later: bool) -> None:
@@ -277,37 +278,69 @@ class Space:
             with snapshots.exclusive(path.parent, timeout):
                 yield path.parent
 
-    def compact(self) -> None:
-        """Free what deleted and replaced memories and past recalls still hold, on disk and in
-        memory."""
+    def compact(self, *, renew: bool = False) -> None:
+        """Free what deleted and replaced memories and past events still hold, on disk and in
+        memory; `renew` as for `prune`."""
         self.journal.check_writable()
-        settled = self._settle_recalls()
-        had = False
+        self.prune(renew=renew)
         with self._exclusive() as folder:
-            if settled and folder is not None:  # these are of events as they were
-                had = bool(snapshots.found(folder))
-                snapshots.remove_all(folder)
             with self._write_lock:
                 self.journal.compact()
             with self._apply_lock:
                 self._replica.compact()
             for path in () if folder is None else snapshots.aside(folder):
                 snapshots.remove(path)
-        if had:
-            self.snapshot()
 
-    def _settle_recalls(self) -> int:
-        """Store what recalls taught, so that their events need not say it (AM-19)."""
+    def prune(
+        self, timeout: float | None = None, *, always: bool = False, renew: bool = False
+    ) -> int:
+        """Take out of the journal the events that no replay needs any more, and put in it what
+        they taught (AM-19); returns how many. Other processes go on meanwhile.
 
-        def change(transaction: Transaction) -> int:
-            settled = transaction.settle_recalls()
-            if settled:
-                event = transaction.newest_event()
-                checkpoint = self._replica.learning.checkpoint()
-                transaction.set_meta({LEARNED_UNTIL: event, LEARNED: checkpoint})
-            return settled
+        Nothing happens if that would take more space than it frees; except `always`, or with
+        `renew` if there is such a checkpoint already, which then is replaced.
+        """
+        with self._exclusive(timeout) as folder:
+            with self.journal.reader() as reader, self._apply_lock:
+                self._catch_up(reader, reader.newest_event())
+                until = self._applied
+                pruned = reader.pruned()
+                if until == pruned.until:
+                    return 0
+                with translated("the checkpoint of what was learned"):
+                    parts = self._replica.checkpoint()
+            events = [] if folder is None else [event for event, _ in snapshots.found(folder)]
 
-        return self.write(change)
+            must = always or (renew and pruned.until > 0)
+
+            def change(transaction: Transaction) -> int:
+                gone = transaction.prune(until, parts, events, always=must)
+                transaction.set_meta({LOOKED: until})
+                return gone
+
+            self._looked = until
+            return self.write(change)
+
+    def _prune_if_due(self) -> None:
+        """Prune if more events than there are memories, and many, can go; failing is no error."""
+        newest = max(self._applied, self._written)
+        if newest - self._looked < self.snapshot_every:
+            return
+        try:
+            with self.journal.reader() as reader:
+                pruned = reader.pruned()
+                self._looked = max(pruned.until, reader.meta_value(LOOKED, 0))
+                totals = reader.totals()
+            memories = totals["memories"].rows
+            superfluous = totals["events"].rows - memories - pruned.extra
+            if newest - self._looked >= self.snapshot_every:
+                self._looked = newest
+                if superfluous >= max(self.snapshot_every, memories):
+                    self.prune(timeout=0)
+        except LockedError:  # another process is at it
+            pass
+        except (SpectorError, OSError) as error:
+            warnings.warn(f"no events were pruned: {error}", SpectorWarning, stacklevel=4)
 
     def erase(self, memory_id: str, now: int) -> None:
         """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
@@ -324,7 +357,7 @@ class Space:
             if folder is not None:
                 had = bool(snapshots.found(folder))
                 snapshots.remove_all(folder)
-        self.compact()
+        self.compact(renew=True)
         if had:
             self.snapshot()
 
@@ -352,8 +385,10 @@ class Space:
                 newest = next(iter(snapshots.found(folder)), (0, folder))
                 if newest[0] != event or not _is_sound(newest[1]):
                     origin = self._origin(reader)
-                    total = reader.events_total(event).crc_sum
-                    manifest = snapshots.Manifest(event, total, self._built, origin)
+                    crc_sum = reader.events_crc(event)
+                    if crc_sum is None:
+                        raise damaged(self.journal.where, f"an event up to {event} is missing")
+                    manifest = snapshots.Manifest(event, crc_sum, self._built, origin)
                     if event:
                         snapshots.write(folder, manifest, self._replica.save_parts)
                 self._saved = event
@@ -437,24 +472,38 @@ class Space:
         self._fit(reader)
         if not self._applied:
             self._built = reader.newest_event()
+        pruned = reader.pruned()
         after = self._applied
-        settled = reader.meta_value(LEARNED_UNTIL, 0)
         last: dict[int, int] = {}
-        while events := reader.events(after, _EVENTS_AT_ONCE):
+        if after < pruned.until:
+            last = self._begin_pruned(reader, pruned)
+        while events := reader.events(after, _EVENTS_AT_ONCE, pruned.until):
             if audit is not None:
                 audit.add_events(events)
-            for part in _parts(events, settled):
+            for part in _parts(events, pruned.until):
                 if is_of_entities(part[0]):
                     self._apply_rows(reader, last, audit)
                     last = {}
                 self._add_last(last, part)
-                self._replica.feed(part)
-                if part[-1].seq == settled:
-                    self._replica.learning.take_checkpoint(reader.setting(LEARNED))
-                    for slot, _ in reader.slots():  # which of them were recalled, nothing says
-                        last.setdefault(slot, EventType.REINFORCE)
+                if part[0].seq > pruned.until:
+                    self._replica.feed(part)
+                elif is_of_entities(part[0]):
+                    self._replica.graphs.reflect_entities(part[0])
             after = events[-1].seq
         self._apply_rows(reader, last, audit)
+
+    def _begin_pruned(self, reader: Reader, pruned: Pruned) -> dict[int, int]:
+        """Begin a replay before `pruned.until`: have at once what all events up to that taught, as
+        only the rows follow from those that are left. Returns what there is to apply."""
+        reader.check_kept(pruned)
+        last: dict[int, int] = {}
+        if self._applied:  # which memories were forgotten or recalled since, nothing says
+            living = {slot for slot, _ in reader.slots()}
+            had = {*self._replica.records.slots().tolist(), *self._replica.suppressed}
+            self._apply(dict.fromkeys(sorted(had - living), EventType.FORGET), {}, {})
+            last = dict.fromkeys(sorted(living & had), EventType.REINFORCE.value)
+        self._replica.take_checkpoint(reader.checkpoint())
+        return last
 
     def _apply_rows(self, reader: Reader, last: Mapping[int, int], audit: Audit | None) -> None:
         """Bring these slots to the state of `reader`, in batches."""
@@ -570,8 +619,7 @@ class Space:
         replica = self._new_replica(shape)
         try:
             manifest = snapshots.read(path)
-            total = reader.events_total(event)
-            if (total.rows, total.crc_sum) != (event, manifest.events_crc):
+            if reader.events_crc(event) != manifest.events_crc:
                 raise CorruptionError(f"{path} is of other events than those of the journal")
             if manifest.origin.shape != asdict(shape) or manifest.built < reader.meta().get(
                 ERASED, 0
@@ -660,7 +708,8 @@ class Space:
     def _audit_rows(self, reader: Reader) -> None:
         audit = Audit()
         after = 0
-        while events := reader.events(after, _EVENTS_AT_ONCE):
+        until = reader.pruned().until
+        while events := reader.events(after, _EVENTS_AT_ONCE, until):
             audit.add_events(events)
             after = events[-1].seq
         slots = [slot for slot, _ in reader.slots()]
@@ -692,12 +741,12 @@ class Space:
                 self._write_lock.release()
 
 
-def _parts(events: Sequence[Event], settled: int) -> Iterator[Sequence[Event]]:
-    """The events in parts, so that a reflection on what follows from rows begins one, and the last
-    event that is settled ends one."""
+def _parts(events: Sequence[Event], until: int) -> Iterator[Sequence[Event]]:
+    """The events in parts, so that a reflection on what follows from rows begins one, and the event
+    `until` ends one."""
     start = 0
     for place, event in enumerate(events):
-        if place > start and (is_of_entities(event) or events[place - 1].seq == settled):
+        if place > start and (is_of_entities(event) or events[place - 1].seq == until):
             yield events[start:place]
             start = place
     yield events[start:]

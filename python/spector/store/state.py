@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .journal import TABLES, Reader
+from .journal import Reader
 from .replica import Replica
 
 
@@ -42,7 +42,8 @@ def _plain(value: Any) -> Any:
 
 def _journal(reader: Reader) -> Iterable[Any]:
     totals = reader.totals()
-    return [[name, *totals[name]] for name in TABLES if name != "meta"]  # that has the store's id
+    # Not the events, of which some may be pruned, nor the settings, which have the store's id.
+    return [*([name, *totals[name]] for name in ("memories", "vectors")), reader.newest_event()]
 
 
 def _keyword(replica: Replica) -> Iterable[Any]:
