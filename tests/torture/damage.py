@@ -110,7 +110,12 @@ def _changes(path: Path, names: Iterable[str], share: float, seed: int) -> list[
 
 
 def _in_lanes(
-    folder: Path, original: Path, changes: list[Change], judge: Callable[[Path], str]
+    folder: Path,
+    original: Path,
+    changes: list[Change],
+    judge: Callable[[Path], str],
+    *,
+    only_reads: bool = False,
 ) -> tuple[dict[str, int], list[str]]:
     """What `judge` says of the space after each change, counted, and all that is wrong."""
 
@@ -122,8 +127,9 @@ def _in_lanes(
         path = folder / f"lane{number}"
         for place in range(number, len(changes), _LANES):
             name, change = changes[place]
-            shutil.rmtree(path, ignore_errors=True)
-            shutil.copytree(original, path)
+            if not only_reads or not path.exists():
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(original, path)
             data = bytearray((path / name).read_bytes())
             change(data)
             (path / name).write_bytes(data)
@@ -136,6 +142,8 @@ def _in_lanes(
             except BaseException as error:
                 verdict = f"WRONG {type(error).__name__}: {str(error)[:100]!r}"
             signal.alarm(0)
+            if only_reads:
+                shutil.copyfile(original / name, path / name)
             if data == (original / name).read_bytes():
                 verdict = "unchanged"
             write(f"{verdict} \x00{name} change {place}\n")
@@ -180,7 +188,11 @@ def every_byte(folder: Path, rounds: int, seed: int) -> Outcome:
     share = min(1.0, rounds / size)
     # Files of snapshots: each byte against the checksums, some of them through an opening.
     counts, problems = _in_lanes(
-        folder, original, _changes(original, files, 4 * share, seed), recognised
+        folder,
+        original,
+        _changes(original, files, 4 * share, seed),
+        recognised,
+        only_reads=True,
     )
     through, more = _in_lanes(
         folder, original, _changes(original, files, share / 8, seed + 1), judge

@@ -321,7 +321,8 @@ def _cuts(folder: Path, rounds: int, seed: int, synchronous: str) -> tuple[int, 
             child = fork(work)
             child.wait_for(rng.randrange(20, 60))
             said = child.output  # before the copy, or it would be blamed for what came after
-            shutil.copyfile(image, copy)
+            child.stop()
+            _copy_at_rest(image, copy)
             child.kill()
             child.finish()
             try:
@@ -336,6 +337,21 @@ def _cuts(folder: Path, rounds: int, seed: int, synchronous: str) -> tuple[int, 
             acknowledged += said.count("done")
             shutil.rmtree(path, ignore_errors=True)
     return acknowledged, problems
+
+
+def _copy_at_rest(image: Path, copy: Path) -> None:
+    """Copy an image as it was at one moment.
+
+    Nobody makes changes, but the kernel may still be writing what was synchronised: a copy that is
+    older at its start than at its end is of a disk that there never was. What was not synchronised
+    stays in memory for seconds.
+    """
+    for _ in range(200):
+        before = image.stat().st_mtime_ns
+        shutil.copyfile(image, copy)
+        if image.stat().st_mtime_ns == before:
+            return
+    raise Failed("the image was never at rest")
 
 
 def _lost(path: Path, said: str, operations: list[tuple[Any, ...]]) -> str | None:

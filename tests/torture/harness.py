@@ -202,6 +202,10 @@ class Child:
         while self.output.count("\n") < lines and self._read(end):
             pass
 
+    def stop(self) -> None:
+        """Let it do nothing any more; what it had begun in the kernel is finished."""
+        os.kill(self.pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         """End it as a crash would."""
         with contextlib.suppress(ProcessLookupError):
@@ -221,6 +225,10 @@ class Child:
         if hung:
             raise Failed("a process hung")
         return self.status
+
+    def read(self) -> bool:
+        """Read what it writes next; False if it has ended."""
+        return self._read(time.monotonic() + TIMEOUT) or not self._ended
 
     def _read(self, end: float) -> bool:
         """Read what there is; False at the end of the output, and when it is too late."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import json
 import os
@@ -120,6 +121,7 @@ CREATE TABLE checkpoint(
 ) STRICT;
 """
 
+_SCHEMA_QUERY: Final = "SELECT type, name, sql FROM sqlite_schema"
 _COLUMNS: Final = ", ".join(MEMORY_COLUMNS)
 _INSERT: Final = f"INSERT INTO memories({_COLUMNS}) VALUES({','.join('?' * len(MEMORY_COLUMNS))})"
 _UPDATE: Final = (
@@ -769,16 +771,20 @@ class Reader:
             raise damaged(self._where, problem)
 
     def _schema_problems(self) -> Iterator[str]:
-        query = "SELECT type, name, sql FROM sqlite_schema"
-        found = set(self._connection.execute(query))
-        with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
-            fresh.executescript(SCHEMA)
-            expected = set(fresh.execute(query))
+        found = set(self._connection.execute(_SCHEMA_QUERY))
+        expected = _expected_schema()
         for kind, name, _ in sorted(expected - found, key=str):
             yield f"{kind} {name} is missing or has another definition"
         for kind, name, _ in sorted(found - expected, key=str):
             if kind in ("trigger", "view"):
                 yield f"{kind} {name} is not ours"
+
+
+@functools.cache
+def _expected_schema() -> frozenset[tuple[str, str, str | None]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(SCHEMA)
+        return frozenset(fresh.execute(_SCHEMA_QUERY))
 
 
 def _row(
