@@ -32,7 +32,7 @@ __all__ = ["Cycles", "Reflection", "ReflectionReport", "Step"]
 
 _FADED: Final = 0.05  # importance times decay (RFL-1)
 _FEEBLE: Final = 0.5  # importance above which nothing fades so far: decay is at least 0.1
-_AT_ONCE: Final = 500  # memories of a transaction that forgets
+_AT_ONCE: Final = 100  # memories of a transaction that forgets: a recall may wait for one
 _LINKS_AT_ONCE: Final = 10_000  # of one that takes them out of their chains
 _RETENTION_DAYS: Final = 30.0  # TMP-5
 _UNIMPORTANT: Final = 1.0
