@@ -295,8 +295,9 @@ StoredFile::StoredFile(std::string path, const FileKind& kind, bool mapped)
     refuse("version " + std::to_string(header.version) + " is newer than " +
            std::to_string(kind.version) + ", the newest that this release reads");
   }
-  if (header.version != kind.version || header.flags != 0 || header.shape != kind.shape ||
-      header.stride != kind.stride || header.capacity != header.count) {
+  if (header.version < (kind.oldest == 0 ? kind.version : kind.oldest) || header.flags != 0 ||
+      header.shape != kind.shape || header.stride != kind.stride ||
+      header.capacity != header.count) {
     fail("its header does not belong to such a file");
   }
   if (header.payload_bytes != file_bytes - kHeaderBytes) {
@@ -304,6 +305,7 @@ StoredFile::StoredFile(std::string path, const FileKind& kind, bool mapped)
          std::to_string(header.payload_bytes) + " were written");
   }
   count_ = header.count;
+  version_ = header.version;
 
   const std::size_t n_sections = kind.sections.size();
   std::vector<TableEntry> entries(n_sections);

@@ -29,6 +29,7 @@ struct FileKind {
   std::uint32_t stride;                        // bytes of a record, 0 where there are none
   std::span<const std::string_view> sections;  // their names; a section's number is its place here
   std::string_view remedy;                     // for messages: what to do about a damaged file
+  std::uint32_t oldest = 0;                    // version that is still read; 0: no older one
 };
 
 // Values that stay where they are as long as the owner lives.
@@ -53,6 +54,7 @@ class StoredFile {
   StoredFile(std::string path, const FileKind& kind, bool mapped);
 
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
 
   // A section as an array. Corruption unless its size is a multiple.
   template <class T>
@@ -83,6 +85,7 @@ class StoredFile {
   std::string path_;
   FileKind kind_;
   std::uint64_t count_ = 0;
+  std::uint32_t version_ = 0;
   std::vector<Section> sections_;
 };
 

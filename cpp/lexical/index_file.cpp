@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <functional>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -10,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "lexical/packed_numbers.hpp"
 #include "lexical/packed_postings.hpp"
 #include "lexical/unicode.hpp"
 
@@ -56,13 +60,17 @@ constexpr std::array<std::string_view, kSections> kSectionNames{
     "posting lists",
 };
 
+// Version 2 had plain arrays where there are packed ones now.
+constexpr std::uint32_t kPackedVersion = 3;
+
 constexpr FileKind kKind{
     .magic = {'B', 'I', 'D', 'X'},
-    .version = 2,
+    .version = kPackedVersion,
     .shape = 0,
     .stride = 0,
     .sections = kSectionNames,
     .remedy = kRebuildIndex,
+    .oldest = 2,
 };
 
 struct Settings {
@@ -99,6 +107,10 @@ bool is_utf8(const FrozenStrings::Arrays& strings) noexcept {
   });
 }
 
+std::size_t n_threads() noexcept {
+  return std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+}
+
 // The posting lists of a segment, packed.
 struct Lists {
   std::vector<std::uint64_t> ends;
@@ -119,12 +131,11 @@ Lists pack(const Segment& segment) {
   std::vector<std::vector<std::uint8_t>> packed(parts.size() - 1);
   Lists lists;
   lists.ends.resize(counts.size());
-  const std::size_t threads = std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
-  parallel_for(packed.size(), threads, [&](std::size_t part) {
+  parallel_for(packed.size(), n_threads(), [&](std::size_t part) {
     Segment::Unpacked list;
     for (std::uint32_t place = parts[part]; place < parts[part + 1]; ++place) {
       segment.read(place, list);
-      pack_postings(list.rows, list.frequencies, packed[part]);
+      pack_postings(list.rows, list.frequencies, segment.n_rows(), packed[part]);
       lists.ends[place] = packed[part].size();
     }
   });
@@ -142,6 +153,42 @@ Lists pack(const Segment& segment) {
   }
   lists.bytes.resize(bytes + kPackedSlack);
   return lists;
+}
+
+// What ascends is stored as the steps between its numbers.
+template <class T>
+std::vector<std::uint8_t> pack_steps(std::span<const T> ends) {
+  std::vector<std::uint32_t> steps(ends.size());
+  T before = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] - before > 0xffffffffU) throw Capacity("a posting list has over 4 GiB");
+    steps[i] = static_cast<std::uint32_t>(ends[i] - before);
+    before = ends[i];
+  }
+  return pack_numbers(steps);
+}
+
+// A hash table of n entries has a bit for each bucket that is in use, and then what is in those.
+std::size_t n_buckets(std::size_t n) noexcept { return n == 0 ? 0 : std::bit_ceil(2 * n); }
+std::size_t used_bytes(std::size_t n) noexcept { return (n_buckets(n) + 7) / 8; }
+
+std::vector<std::uint8_t> pack_buckets(std::span<const std::uint32_t> buckets) {
+  std::vector<std::uint8_t> packed((buckets.size() + 7) / 8);
+  std::vector<std::uint32_t> entries;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    if (buckets[i] == 0) continue;
+    packed[i / 8] = static_cast<std::uint8_t>(packed[i / 8] | 1U << (i % 8));
+    entries.push_back(buckets[i] - 1);
+  }
+  const std::vector<std::uint8_t> numbers = pack_numbers(entries);
+  packed.insert(packed.end(), numbers.begin(), numbers.end());
+  return packed;
+}
+
+template <class T>
+SharedSpan<T> shared(std::vector<T> values) {
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {*owner, owner};
 }
 
 }  // namespace
@@ -164,23 +211,30 @@ void save_index(const std::string& path, const IndexContents& contents) {
       std::as_bytes(std::span(&settings, 1)),
       std::as_bytes(std::span(names)),
   };
-  for (const FrozenStrings::Arrays* strings : {&contents.ids, &contents.terms, &contents.words}) {
-    sections.push_back(std::as_bytes(strings->ends));
-    sections.push_back(std::as_bytes(strings->chars));
-    sections.push_back(std::as_bytes(strings->buckets));
-  }
-  for (const auto& section : {contents.word_terms, contents.token_ids, contents.token_buckets}) {
-    sections.push_back(std::as_bytes(section));
-  }
-  Lists lists;
+  std::array<std::vector<std::uint8_t>, kSections> packed;
   sections.resize(kSections);
+  const auto put = [&](std::size_t section, std::vector<std::uint8_t> bytes) {
+    packed[section] = std::move(bytes);
+    sections[section] = std::as_bytes(std::span(packed[section]));
+  };
+  const auto put_strings = [&](std::size_t section, const FrozenStrings::Arrays& strings) {
+    put(section, pack_steps(strings.ends));
+    sections[section + 1] = std::as_bytes(strings.chars);
+    put(section + 2, pack_buckets(strings.buckets));
+  };
+  put_strings(kIds, contents.ids);
+  put_strings(kTerms, contents.terms);
+  put_strings(kWords, contents.words);
+  put(kWordTerms, pack_numbers(contents.word_terms));
+  put(kTokenIds, pack_numbers(contents.token_ids));
+  put(kTokenBuckets, pack_buckets(contents.token_buckets));
   if (segment != nullptr) {
-    lists = pack(*segment);
-    sections[kSlots] = std::as_bytes(segment->slots());
-    sections[kLengths] = std::as_bytes(segment->lengths());
-    sections[kCounts] = std::as_bytes(segment->counts());
-    sections[kListEnds] = std::as_bytes(std::span(lists.ends));
-    sections[kLists] = std::as_bytes(std::span(lists.bytes));
+    Lists lists = pack(*segment);
+    put(kSlots, pack_steps(segment->slots()));
+    put(kLengths, pack_numbers(segment->lengths()));
+    put(kCounts, pack_numbers(segment->counts()));
+    put(kListEnds, pack_steps(std::span<const std::uint64_t>(lists.ends)));
+    put(kLists, std::move(lists.bytes));
   }
   write_file(path, kKind, contents.slots().size(), sections);
 }
@@ -188,6 +242,7 @@ void save_index(const std::string& path, const IndexContents& contents) {
 IndexFile::IndexFile(const std::string& path, bool mapped)
     : path_(path), mapped_(mapped), file_(path, kKind, mapped) {
   read_settings();
+  read_arrays();
   check_segment();
   check();
 }
@@ -230,20 +285,110 @@ void IndexFile::read_settings() {
                std::move(found[2])};
 }
 
-void IndexFile::check() const {
-  for (const std::size_t first : {std::size_t{kIds}, std::size_t{kTerms}, std::size_t{kWords}}) {
-    if (const char* fault = FrozenStrings::fault(string_arrays(first)); fault != nullptr) {
-      file_.fail(first, fault);
-    }
+SharedSpan<std::uint32_t> IndexFile::numbers(std::size_t section) const {
+  if (file_.version() < kPackedVersion) return file_.array<std::uint32_t>(section);
+  const std::span<const std::uint8_t> packed = file_.array<std::uint8_t>(section).values;
+  std::vector<std::uint32_t> numbers(packed_size(packed));
+  if (!unpack_numbers(
+          packed, [to = numbers.data()](std::size_t i, std::uint32_t number) { to[i] = number; })) {
+    file_.fail(section, "it is no packed array");
   }
-  const std::size_t n_rows = file_.array<std::uint32_t>(kSlots).values.size();
-  const std::size_t n_terms = file_.array<std::uint32_t>(kCounts).values.size();
-  const FrozenStrings::Arrays ids = string_arrays(kIds);
+  return shared(std::move(numbers));
+}
+
+template <class T>
+SharedSpan<T> IndexFile::ends(std::size_t section) const {
+  if (file_.version() < kPackedVersion) return file_.array<T>(section);
+  const std::span<const std::uint8_t> packed = file_.array<std::uint8_t>(section).values;
+  std::vector<T> ends(packed_size(packed));
+  std::uint64_t end = 0;  // of up to 2^32 steps of up to 2^32
+  if (!unpack_numbers(packed, [&, to = ends.data()](std::size_t i, std::uint32_t step) {
+        to[i] = static_cast<T>(end += step);
+      })) {
+    file_.fail(section, "it is no packed array");
+  }
+  if (end > std::numeric_limits<T>::max()) file_.fail(section, "they are too large");
+  return shared(std::move(ends));
+}
+
+SharedSpan<std::uint32_t> IndexFile::buckets(std::size_t section, std::size_t n) const {
+  if (file_.version() < kPackedVersion) return file_.array<std::uint32_t>(section);
+  const std::span<const std::uint8_t> packed = file_.array<std::uint8_t>(section).values;
+  const std::size_t n_bytes = used_bytes(n);
+  if (packed.size() < n_bytes || packed_size(packed.subspan(n_bytes)) != n) {
+    file_.fail(section, "not one for each entry");
+  }
+  std::vector<std::uint32_t> buckets(n_buckets(n));
+  std::size_t byte = 0;
+  std::uint32_t used = n == 0 ? 0 : packed[0];  // buckets of the byte that are still to be filled
+  bool enough = true;
+  const auto take = [&, to = buckets.data()](std::size_t /*i*/, std::uint32_t number) {
+    while (used == 0 && byte + 1 < n_bytes) used = packed[++byte];
+    const std::size_t bucket = byte * 8 + static_cast<std::size_t>(std::countr_zero(used | 0x100U));
+    enough &= used != 0 && bucket < buckets.size();
+    if (!enough) return;
+    to[bucket] = number + 1;
+    used &= used - 1;
+  };
+  const bool unpacked = unpack_numbers(packed.subspan(n_bytes), take);
+  while (used == 0 && byte + 1 < n_bytes) used = packed[++byte];
+  if (!unpacked || !enough || used != 0) file_.fail(section, "not a bucket for each entry");
+  return shared(std::move(buckets));
+}
+
+IndexFile::Strings IndexFile::read_strings(std::size_t first_section) const {
+  Strings strings;
+  strings.ends = ends<std::uint32_t>(first_section);
+  strings.chars = file_.array<char>(first_section + 1);
+  strings.buckets = buckets(first_section + 2, strings.ends.values.size());
+  if (const char* fault = FrozenStrings::fault(arrays(strings)); fault != nullptr) {
+    file_.fail(first_section, fault);
+  }
+  return strings;
+}
+
+FrozenStrings::Arrays IndexFile::arrays(const Strings& strings) const noexcept {
+  return {strings.ends.values, strings.chars.values, strings.buckets.values, seed_};
+}
+
+FrozenStrings IndexFile::frozen(const Strings& strings) const {
+  return {arrays(strings), {strings.ends.owner, strings.chars.owner, strings.buckets.owner}};
+}
+
+void IndexFile::read_arrays() {
+  // Each of these is some of the arrays; for a large file by several threads.
+  const std::function<void()> parts[] = {
+      [this] { ids_ = read_strings(kIds); },
+      [this] {
+        terms_ = read_strings(kTerms);
+        words_ = read_strings(kWords);
+        word_terms_ = numbers(kWordTerms);
+      },
+      [this] {
+        token_ids_ = numbers(kTokenIds);
+        token_buckets_ = buckets(kTokenBuckets, token_ids_.values.size());
+      },
+      [this] {
+        slots_ = ends<std::uint32_t>(kSlots);
+        lengths_ = numbers(kLengths);
+        counts_ = numbers(kCounts);
+        list_ends_ = ends<std::uint64_t>(kListEnds);
+      },
+  };
+  constexpr std::uint64_t kLarge = 1U << 16;  // documents
+  const std::size_t threads = n_documents() < kLarge ? 1 : n_threads();
+  parallel_for(std::size(parts), threads, [&](std::size_t i) { parts[i](); });
+}
+
+void IndexFile::check() const {
+  const std::size_t n_rows = slots_.values.size();
+  const std::size_t n_terms = counts_.values.size();
+  const FrozenStrings::Arrays ids = arrays(ids_);
   if (ids.ends.size() != n_rows) file_.fail(kIds, "not one for each document");
   if (!is_utf8(ids)) file_.fail(kIds, "an id is not UTF-8");
 
   const bool texts = kind_ == IndexKind::kTexts;
-  const std::span<const std::uint32_t> word_terms = this->word_terms().values;
+  const std::span<const std::uint32_t> word_terms = word_terms_.values;
   if (terms().size() != (texts ? n_terms : 0)) file_.fail(kTerms, "not one for each posting list");
   if (words().size() != word_terms.size()) file_.fail(kWordTerms, "not one for each word");
   if (std::any_of(word_terms.begin(), word_terms.end(),
@@ -261,7 +406,7 @@ void IndexFile::check() const {
 
 void IndexFile::check_segment() const {
   constexpr std::uint32_t kMax = 0xffffffffU;
-  const auto slots = file_.array<std::uint32_t>(kSlots).values;
+  const std::span<const std::uint32_t> slots = slots_.values;
   if (slots.size() != n_documents()) file_.fail(kSlots, "not as many as the header says");
   bool ascend = true;  // without branches: these loops are vectorised
   for (std::size_t i = 1; i < slots.size(); ++i) ascend &= slots[i - 1] < slots[i];
@@ -269,14 +414,14 @@ void IndexFile::check_segment() const {
   if (!slots.empty() && slots.back() >= next_row_) {
     file_.fail(kSlots, "a document has a row that is not taken yet");
   }
-  const auto lengths = file_.array<std::uint32_t>(kLengths).values;
+  const std::span<const std::uint32_t> lengths = lengths_.values;
   if (lengths.size() != slots.size()) file_.fail(kLengths, "not one for each document");
   std::uint32_t bits = 0;
   for (const std::uint32_t length : lengths) bits |= length;
   if (bits > kMax / 2) file_.fail(kLengths, "a document of more than 2^31-1 tokens");
 
-  const auto counts = file_.array<std::uint32_t>(kCounts).values;
-  const auto ends = file_.array<std::uint64_t>(kListEnds).values;
+  const std::span<const std::uint32_t> counts = counts_.values;
+  const std::span<const std::uint64_t> ends = list_ends_.values;
   const auto lists = file_.array<std::uint8_t>(kLists).values;
   std::uint64_t postings = 0;
   std::uint32_t fewest = kMax;
@@ -299,47 +444,27 @@ void IndexFile::check_segment() const {
 std::unique_ptr<Segment> IndexFile::segment() const {
   if (n_documents() == 0) return nullptr;
   Segment::Stored stored;
-  stored.slots = file_.array<std::uint32_t>(kSlots).values;
-  stored.lengths = file_.array<std::uint32_t>(kLengths).values;
-  stored.counts = file_.array<std::uint32_t>(kCounts).values;
-  stored.ends = file_.array<std::uint64_t>(kListEnds).values;
-  stored.lists = file_.array<std::uint8_t>(kLists).values;
+  stored.slots = slots_.values;
+  stored.lengths = lengths_.values;
+  stored.counts = counts_.values;
+  stored.ends = list_ends_.values;
+  const auto lists = file_.array<std::uint8_t>(kLists);
+  stored.lists = lists.values;
+  stored.all_blocks = file_.version() < kPackedVersion;
   stored.bound_average = bound_average_;
   stored.best_average = best_average_;
   stored.path = path_;
+  stored.owners = {slots_.owner, lengths_.owner, counts_.owner};
   // Copied lists are unpacked now and let go.
-  for (std::size_t section = kSlots; section < (mapped_ ? kSections : kListEnds); ++section) {
-    stored.owners.push_back(file_.array<std::byte>(section).owner);
+  if (mapped_) {
+    stored.owners.push_back(list_ends_.owner);
+    stored.owners.push_back(lists.owner);
   }
   return std::make_unique<Segment>(std::move(stored), settings_.k1, settings_.b, !mapped_);
 }
 
-SharedSpan<std::uint32_t> IndexFile::slots() const { return file_.array<std::uint32_t>(kSlots); }
-FrozenStrings IndexFile::ids() const { return strings(kIds); }
-FrozenStrings IndexFile::terms() const { return strings(kTerms); }
-FrozenStrings IndexFile::words() const { return strings(kWords); }
-SharedSpan<std::uint32_t> IndexFile::word_terms() const {
-  return file_.array<std::uint32_t>(kWordTerms);
-}
 FrozenKeys IndexFile::token_ids() const {
-  const auto keys = file_.array<std::uint32_t>(kTokenIds);
-  const auto buckets = file_.array<std::uint32_t>(kTokenBuckets);
-  return {keys.values, buckets.values, {keys.owner, buckets.owner}};
-}
-
-FrozenStrings::Arrays IndexFile::string_arrays(std::size_t first_section) const {
-  return {file_.array<std::uint32_t>(first_section).values,
-          file_.array<char>(first_section + 1).values,
-          file_.array<std::uint32_t>(first_section + 2).values, seed_};
-}
-
-FrozenStrings IndexFile::strings(std::size_t first_section) const {
-  std::vector<std::shared_ptr<const void>> owners;
-  owners.reserve(3);
-  for (std::size_t i = 0; i < 3; ++i) {
-    owners.push_back(file_.array<std::byte>(first_section + i).owner);
-  }
-  return {string_arrays(first_section), std::move(owners)};
+  return {token_ids_.values, token_buckets_.values, {token_ids_.owner, token_buckets_.owner}};
 }
 
 }  // namespace spector

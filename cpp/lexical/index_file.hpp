@@ -1,9 +1,9 @@
 // bm25.idx: a whole index in one stored file (base/envelope.hpp; cpp/FORMATS.md has the bytes).
 //
 // The file holds one sealed segment without deleted rows, its postings packed, what its terms stand
-// for, and the ids of its rows. It is checked when an IndexFile is made, all but the posting lists,
-// which are when they are unpacked: when the segment is made, or from a mapped file when a list is
-// first asked for. What an IndexFile gives keeps the memory or the map it is in.
+// for, and the ids of its rows. It is checked when an IndexFile is made, and its numbers are
+// unpacked; all but the posting lists, which are when the segment is made, or from a mapped file
+// when a list is first asked for. What an IndexFile gives keeps the memory or the map it is in.
 #pragma once
 
 #include <cstdint>
@@ -60,18 +60,33 @@ class IndexFile {
 
   // Null if there are no documents. Throws Corruption.
   [[nodiscard]] std::unique_ptr<Segment> segment() const;
-  [[nodiscard]] SharedSpan<std::uint32_t> slots() const;
+  [[nodiscard]] SharedSpan<std::uint32_t> slots() const { return slots_; }
   [[nodiscard]] std::uint32_t next_row() const noexcept { return next_row_; }
-  [[nodiscard]] FrozenStrings ids() const;
-  [[nodiscard]] FrozenStrings terms() const;
-  [[nodiscard]] FrozenStrings words() const;
-  [[nodiscard]] SharedSpan<std::uint32_t> word_terms() const;
+  [[nodiscard]] FrozenStrings ids() const { return frozen(ids_); }
+  [[nodiscard]] FrozenStrings terms() const { return frozen(terms_); }
+  [[nodiscard]] FrozenStrings words() const { return frozen(words_); }
+  [[nodiscard]] SharedSpan<std::uint32_t> word_terms() const { return word_terms_; }
   [[nodiscard]] FrozenKeys token_ids() const;
 
  private:
-  [[nodiscard]] FrozenStrings strings(std::size_t first_section) const;
-  [[nodiscard]] FrozenStrings::Arrays string_arrays(std::size_t first_section) const;
+  // Sections as arrays, unpacked where they are packed.
+  [[nodiscard]] SharedSpan<std::uint32_t> numbers(std::size_t section) const;
+  template <class T>
+  [[nodiscard]] SharedSpan<T> ends(std::size_t section) const;
+  [[nodiscard]] SharedSpan<std::uint32_t> buckets(std::size_t section, std::size_t n) const;
+
+  // A set of strings.
+  struct Strings {
+    SharedSpan<std::uint32_t> ends;
+    SharedSpan<char> chars;
+    SharedSpan<std::uint32_t> buckets;
+  };
+  [[nodiscard]] Strings read_strings(std::size_t first_section) const;
+  [[nodiscard]] FrozenStrings::Arrays arrays(const Strings& strings) const noexcept;
+  [[nodiscard]] FrozenStrings frozen(const Strings& strings) const;
+
   void read_settings();
+  void read_arrays();
   void check() const;
   void check_segment() const;
 
@@ -84,6 +99,16 @@ class IndexFile {
   std::uint64_t seed_ = 0;
   double bound_average_ = 0;
   double best_average_ = 0;
+  Strings ids_;
+  Strings terms_;
+  Strings words_;
+  SharedSpan<std::uint32_t> word_terms_;
+  SharedSpan<std::uint32_t> token_ids_;
+  SharedSpan<std::uint32_t> token_buckets_;
+  SharedSpan<std::uint32_t> slots_;
+  SharedSpan<std::uint32_t> lengths_;
+  SharedSpan<std::uint32_t> counts_;
+  SharedSpan<std::uint64_t> list_ends_;
 };
 
 }  // namespace spector

@@ -355,8 +355,8 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
 void Segment::unpack(std::uint32_t place, std::span<std::uint32_t> rows,
                      std::span<std::uint32_t> frequencies) const {
   const std::uint64_t begin = place == 0 ? 0 : stored_.ends[place - 1];
-  if (!unpack_postings(stored_.lists.subspan(begin, stored_.ends[place] - begin), n_rows(), rows,
-                       frequencies)) {
+  if (!unpack_postings(stored_.lists.subspan(begin, stored_.ends[place] - begin), n_rows(),
+                       stored_.all_blocks, rows, frequencies)) {
     throw Corruption(stored_.path + " is damaged: posting list " + std::to_string(place) +
                      " is none; " + kRebuildIndex);
   }

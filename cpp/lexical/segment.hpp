@@ -94,6 +94,7 @@ class Segment {
     std::span<const std::uint32_t> counts;  // by term: rows
     std::span<const std::uint64_t> ends;    // by term: of its list in `lists`
     std::span<const std::uint8_t> lists;    // packed_postings.hpp; kPackedSlack bytes follow
+    bool all_blocks = false;                // short lists, too
     double bound_average = 0;
     double best_average = 0;
     std::string path;  // for messages

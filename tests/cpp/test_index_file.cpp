@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -19,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "lexical/bm25_index.hpp"
+#include "lexical/packed_numbers.hpp"
 #include "lexical/packed_postings.hpp"
 #include "random.hpp"
 #include "temporary_file.hpp"
@@ -180,7 +182,10 @@ void damage(std::string& bytes, Random& random) {
 
 TEST_CASE("packed postings: what goes in comes out, at every width and length") {
   Random random(1);
-  for (const std::size_t n : {1, 2, 127, 128, 129, 255, 256, 257, 1000}) {
+  std::vector<std::size_t> lengths(130);  // the short ones, which are coded otherwise, all
+  std::iota(lengths.begin(), lengths.end(), std::size_t{1});
+  lengths.insert(lengths.end(), {255, 256, 257, 1000});
+  for (const std::size_t n : lengths) {
     for (unsigned width = 0; width <= 32; ++width) {
       std::vector<std::uint32_t> rows(n);
       std::vector<std::uint32_t> frequencies(n);
@@ -196,23 +201,92 @@ TEST_CASE("packed postings: what goes in comes out, at every width and length") 
       if (kept == 0) continue;
       rows.resize(kept);
       frequencies.resize(kept);
-      std::vector<std::uint8_t> packed;
-      pack_postings(rows, frequencies, packed);
-      const std::size_t size = packed.size();
-      packed.resize(size + kPackedSlack, 0xff);
-      std::vector<std::uint32_t> got_rows(kept);
-      std::vector<std::uint32_t> got_frequencies(kept);
-      const auto unpack = [&](std::size_t bytes, std::uint32_t n_rows) {
-        return unpack_postings(std::span(packed).first(bytes), n_rows, got_rows, got_frequencies);
-      };
-      REQUIRE(unpack(size, rows.back() + 1));
-      CHECK(got_rows == rows);
-      CHECK(got_frequencies == frequencies);
-      CHECK_FALSE(unpack(size, rows.back()));
-      CHECK_FALSE(unpack(size - 1, rows.back() + 1));
-      CHECK_FALSE(unpack(size + 1, rows.back() + 1));
+      frequencies.back() = width == 32 ? 0x80000000U : frequencies.back();
+      const bool is_short = kept < kPackedBlock;
+      for (const std::uint32_t n_rows : {rows.back() + 1, 0xfffffffeU}) {
+        if (rows.back() >= n_rows) continue;
+        std::vector<std::uint8_t> packed;
+        pack_postings(rows, frequencies, n_rows, packed);
+        const std::size_t size = packed.size();
+        packed.resize(size + kPackedSlack, 0xff);
+        std::vector<std::uint32_t> got_rows(kept);
+        std::vector<std::uint32_t> got_frequencies(kept);
+        const auto unpack = [&](std::size_t bytes, std::uint32_t below) {
+          return unpack_postings(std::span(packed).first(bytes), below, false, got_rows,
+                                 got_frequencies);
+        };
+        REQUIRE(unpack(size, n_rows));
+        CHECK(got_rows == rows);
+        CHECK(got_frequencies == frequencies);
+        // The codes of a short list depend on the number of rows.
+        if (!is_short) CHECK_FALSE(unpack(size, rows.back()));
+        CHECK_FALSE(unpack(size - 1, n_rows));
+        CHECK_FALSE(unpack(size + 1, n_rows));
+      }
     }
   }
+}
+
+TEST_CASE("packed postings: a short list takes about what its rows and frequencies tell") {
+  std::vector<std::uint8_t> packed;
+  const std::uint32_t row = 70'000;
+  const std::uint32_t once = 1;
+  pack_postings({&row, 1}, {&once, 1}, 100'000, packed);
+  CHECK(packed.size() == 3);
+}
+
+TEST_CASE("packed postings: of any bytes no list is read that is none") {
+  Random random(2);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::uint8_t> bytes(random() % 12);
+    for (std::uint8_t& byte : bytes)
+      byte = static_cast<std::uint8_t>(random() % 3 == 0 ? random() : 0);
+    const std::size_t size = bytes.size();
+    bytes.resize(size + kPackedSlack, random() % 2 == 0 ? 0xff : 0);
+    std::vector<std::uint32_t> rows(1 + random() % 6);
+    std::vector<std::uint32_t> frequencies(rows.size());
+    const std::uint32_t n_rows = 1 + random() % 1000;
+    if (!unpack_postings(std::span(bytes).first(size), n_rows, random() % 2 == 0, rows,
+                         frequencies)) {
+      continue;
+    }
+    CHECK(rows.back() < n_rows);
+    CHECK(std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end());
+    CHECK(*std::min_element(frequencies.begin(), frequencies.end()) >= 1);
+  }
+}
+
+TEST_CASE("packed numbers: what goes in comes out; of what is cut or longer nothing does") {
+  Random random(3);
+  CHECK(pack_numbers({}).empty());
+  for (const std::size_t n : {1, 2, 127, 128, 129, 1000}) {
+    for (unsigned width = 0; width <= 32; ++width) {
+      std::vector<std::uint32_t> numbers(n);
+      for (std::uint32_t& number : numbers) {
+        number = static_cast<std::uint32_t>(random() & ((std::uint64_t{1} << width) - 1));
+      }
+      std::vector<std::uint8_t> packed = pack_numbers(numbers);
+      std::vector<std::uint32_t> got;
+      const auto unpack = [&](std::span<const std::uint8_t> bytes) {
+        got.clear();
+        return unpack_numbers(bytes,
+                              [&](std::size_t, std::uint32_t number) { got.push_back(number); });
+      };
+      REQUIRE(packed_size(packed) == n);
+      REQUIRE(unpack(packed));
+      CHECK(got == numbers);
+      for (std::size_t size = 1; size < packed.size(); ++size) {
+        CHECK_FALSE(unpack(std::span(packed).first(size)));
+      }
+      packed.push_back(0);
+      CHECK_FALSE(unpack(packed));
+      packed.pop_back();
+      packed[4] = 33;  // no width
+      CHECK_FALSE(unpack(packed));
+    }
+  }
+  // So many numbers need more bytes than there are.
+  CHECK(packed_size(std::vector<std::uint8_t>(16, 0xff)) == 0);
 }
 
 TEST_CASE("PER-4: a stored segment is the made one, bit for bit, copied and mapped") {
