@@ -285,9 +285,10 @@ def golden_texts():
 
 
 @MODES
-def test_golden_files(mmap, monkeypatch):
+@pytest.mark.parametrize("version", [2, 3])
+def test_golden_files(version, mmap, monkeypatch):
     """Files that an earlier build wrote give the hits that it gave."""
-    path = DATA / "bm25-2-texts.idx"  # of golden_texts(); the other one of small_tokens()
+    path = DATA / f"bm25-{version}-texts.idx"  # of golden_texts(); the other one of small_tokens()
     # A file of texts belongs to its analyzer; splitting at white space has not changed since.
     fingerprint = _core.IndexFile(os.fsencode(path), False).settings.fingerprint
     analyzer, unicode = re.fullmatch(r"whitespace-(\d+)/unicode-([\d.]+)", fingerprint).groups()
@@ -297,7 +298,7 @@ def test_golden_files(mmap, monkeypatch):
     assert [id for id, _ in loaded.search("ERR_42", 3)] == ["d4", "d12", "d28"]
     assert hits(loaded) == hits(golden_texts())
 
-    loaded = BM25Index.load(DATA / "bm25-2-tokens.idx", mmap=mmap)
+    loaded = BM25Index.load(DATA / f"bm25-{version}-tokens.idx", mmap=mmap)
     assert loaded.search_tokens([7, 1])[0].tolist()[:4] == [20, 0, 2, 4]
     assert token_hits(loaded) == token_hits(small_tokens())
 
@@ -420,9 +421,9 @@ def test_foreign_files(tmp_path):
 def test_a_newer_version_is_left_alone(tmp_path):
     small().save(tmp_path / "i")
     data = bytearray((tmp_path / "i").read_bytes())
-    struct.pack_into("<I", data, 4, 3)
+    struct.pack_into("<I", data, 4, 4)
     (tmp_path / "i").write_bytes(signed(data))
-    with pytest.raises(VersionError, match="version 3 is newer than 2"):
+    with pytest.raises(VersionError, match="version 4 is newer than 3"):
         BM25Index.load(tmp_path / "i")
     assert (tmp_path / "i").read_bytes() == signed(data)
 

@@ -302,7 +302,7 @@ class PyTextIndex {
   }
   [[nodiscard]] bool contains(std::uint32_t slot) const { return index_.contains(slot); }
   [[nodiscard]] std::size_t size() const { return index_.size(); }
-  [[nodiscard]] TextIndexStats stats() const {
+  [[nodiscard]] TextIndexStats stats() {
     const GilRelease release;
     return index_.stats();
   }
@@ -480,7 +480,7 @@ void register_lexical(py::module_& module) {
       .def("load", &PyTextIndex::load, py::arg("file"))
       .def("contains", &PyTextIndex::contains, py::arg("slot"))
       .def("size", &PyTextIndex::size)
-      .def("stats", [](const PyTextIndex& index) {
+      .def("stats", [](PyTextIndex& index) {
         const TextIndexStats stats = index.stats();
         py::dict dict = to_dict(stats.bm25);
         dict["bytes"] = stats.bm25.bytes + stats.vocabulary_bytes;
@@ -551,7 +551,7 @@ void register_lexical(py::module_& module) {
       .def("load", &TokenIndex::load, py::arg("file"), py::call_guard<GilRelease>())
       .def("contains", &TokenIndex::contains, py::arg("slot"))
       .def("size", &TokenIndex::size)
-      .def("stats", [](const TokenIndex& index) {
+      .def("stats", [](TokenIndex& index) {
         const Bm25Stats stats = [&] {
           const GilRelease release;
           return index.stats();

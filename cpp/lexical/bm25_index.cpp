@@ -105,9 +105,10 @@ std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segment
                                const std::atomic<bool>& abandoned) {
   std::vector<const Segment*> parts;
   for (const auto& segment : segments) {
-    segment->make_row_terms();
+    segment->make_row_terms(abandoned);
     parts.push_back(segment.get());
   }
+  if (abandoned.load(std::memory_order_relaxed)) return nullptr;
   // Where they do not overlap, rows and postings are in their order from the beginning.
   std::sort(parts.begin(), parts.end(),
             [](const Segment* x, const Segment* y) { return x->slot(0) < y->slot(0); });
@@ -249,8 +250,24 @@ Bm25Index::Place Bm25Index::find(std::uint32_t slot) const noexcept {
   return {nullptr, Segment::kNone};
 }
 
+void Bm25Index::count_deaths(Segment& segment) {
+  if (segment.counts_deaths()) return;
+  segment.count_deaths(number_ + 1, epochs_,
+                       [this](std::uint32_t term) { n_terms_ -= --live_[term] == 0 ? 1 : 0; });
+}
+
+void Bm25Index::count_all_deaths() {
+  for (const auto& segment : segments_) {
+    if (segment->n_uncounted() == 0 || segment->counts_deaths()) continue;
+    segment->make_row_terms();
+    count_deaths(*segment);
+  }
+}
+
 void Bm25Index::reserve_kill(const Place& place) {
   if (place.segment != nullptr) {
+    if (place.segment->n_postings() <= policy_.small) place.segment->make_row_terms();
+    if (place.segment->has_row_terms()) count_deaths(*place.segment);
     place.segment->reserve_erase(place.row, epochs_);
     for (const auto& merge : merges_) {
       auto& deleted = merge->deleted_;
@@ -266,7 +283,7 @@ void Bm25Index::kill(const Place& place) noexcept {
   if (place.segment != nullptr) {
     place.segment->erase(place.row, number_ + 1, epochs_);
     total_length_ -= place.segment->lengths()[place.row];
-    place.segment->for_each_term(place.row, lose);
+    if (place.segment->counts_deaths()) place.segment->for_each_term(place.row, lose);
     for (const auto& merge : merges_) {
       if (merge->has(place.segment)) merge->deleted_.push_back(place.segment->slot(place.row));
     }
@@ -447,24 +464,33 @@ void Bm25Index::renew_head() {
   replace_head(std::move(head));
 }
 
+bool Bm25Index::in_merge(const Segment& segment) const noexcept {
+  return std::any_of(merges_.begin(), merges_.end(),
+                     [&](const auto& merge) { return merge->has(&segment); });
+}
+
+std::shared_ptr<Segment> Bm25Index::to_be_counted() const noexcept {
+  const auto at = std::find_if(segments_.begin(), segments_.end(), [this](const auto& segment) {
+    return segment->n_uncounted() >= policy_.uncounted && !segment->counts_deaths() &&
+           !in_merge(*segment);
+  });
+  return at == segments_.end() ? nullptr : *at;
+}
+
 Bm25Index::Owned Bm25Index::due() const {
-  const auto merging = [this](const std::shared_ptr<Segment>& segment) {
-    return std::any_of(merges_.begin(), merges_.end(),
-                       [&](const auto& merge) { return merge->has(segment.get()); });
-  };
   // Few segments of each size: merge a size that has grown too many.
   for (int size = 0; size < kSizeClasses && segments_.size() >= policy_.fan_in; ++size) {
     Owned equal;
     std::uint64_t postings = 0;
     for (const auto& segment : segments_) {
-      if (size_class(*segment) != size || merging(segment)) continue;
+      if (size_class(*segment) != size || in_merge(*segment)) continue;
       equal.push_back(segment);
       postings += segment->n_postings();
     }
     if (equal.size() >= policy_.fan_in && postings < kMaxPostings) return equal;
   }
   for (const auto& segment : segments_) {
-    if (mostly_dead(*segment) && !merging(segment)) return {segment};
+    if (mostly_dead(*segment) && !in_merge(*segment)) return {segment};
   }
   return {};
 }
@@ -498,19 +524,27 @@ bool Bm25Index::Merge::has(const Segment* segment) const noexcept {
 }
 
 void Bm25Index::Merge::run() {
+  if (only_counts_) return segments_.front()->make_row_terms(abandoned_);
   merged_ = merge(segments_, number_, n_postings_, n_terms_, {}, {k1_, b_, average_}, abandoned_);
 }
 
 std::shared_ptr<Bm25Index::Merge> Bm25Index::begin_merge() {
-  Owned segments = due();
+  const std::shared_ptr<Segment> to_count = to_be_counted();
+  Owned segments = to_count != nullptr ? Owned{to_count} : due();
   if (segments.empty()) return nullptr;
   merges_.reserve(merges_.size() + 1);
   merges_.push_back(make_merge(std::move(segments), number_));
+  merges_.back()->only_counts_ = to_count != nullptr;
   return merges_.back();
 }
 
 bool Bm25Index::finish(Merge& merge) {
   if (merge.abandoned()) return false;
+  for (const auto& segment : merge.segments_) count_deaths(*segment);
+  if (merge.only_counts_) {
+    abandon(merge);
+    return true;
+  }
   for (const std::uint32_t slot : merge.deleted_) {
     merge.merged_->erase(merge.merged_->find(slot), number_ + 1, epochs_);
   }
@@ -548,6 +582,7 @@ void Bm25Index::tidy() {
       // Nothing is deleted before it is finished, so all that is dead by now stays out.
       const std::shared_ptr<Merge> merge = make_merge(std::move(segments), kAlive - 1);
       merge->run();
+      for (const auto& segment : merge->segments_) count_deaths(*segment);
       replace(merge->segments_, std::move(merge->merged_));
     }
   } catch (const std::bad_alloc&) {
@@ -557,6 +592,7 @@ void Bm25Index::tidy() {
 }
 
 void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
+  count_all_deaths();
   Owned all = segments_;
   std::uint64_t postings = 0;
   if (head_->n_rows() > head_->n_dead_rows()) all.push_back(sealed_head());
@@ -588,7 +624,8 @@ bool Bm25Index::wastes_terms(std::uint64_t n_known) const noexcept {
   return unused > postings / 64;
 }
 
-std::vector<std::uint32_t> Bm25Index::compact_numbers() const {
+std::vector<std::uint32_t> Bm25Index::compact_numbers() {
+  count_all_deaths();
   std::vector<std::uint32_t> numbers(live_.size(), kDropped);
   std::uint32_t next = 0;
   for (std::uint32_t term = 0; term < numbers.size(); ++term) {
@@ -621,7 +658,8 @@ void Bm25Index::adopt(std::shared_ptr<Segment> segment) {
   live_ = std::move(live);
 }
 
-Bm25Stats Bm25Index::stats() const noexcept {
+Bm25Stats Bm25Index::stats() {
+  count_all_deaths();
   Bm25Stats stats{};
   stats.documents = n_documents_;
   stats.terms = n_terms_;

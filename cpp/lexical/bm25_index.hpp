@@ -88,7 +88,7 @@ struct Bm25State {
 
 // Live documents with the term.
 [[nodiscard]] std::uint32_t document_frequency(const Bm25State& state, const EpochDomain::Pin& pin,
-                                               std::uint32_t term) noexcept;
+                                               std::uint32_t term);
 
 // The k best documents with score > 0, best first, equal scores by slot (GEN-4). `allow`: only
 // these slots, null for all. k >= 1; no allocation grows with k beyond the number of documents.
@@ -112,6 +112,8 @@ struct MergePolicy {
   std::size_t fan_in = 4;
   // Live postings that a change merges itself: about a millisecond's work.
   std::uint64_t small = 1U << 16;
+  // So many deletions in a segment that came from a file are worth making the terms of its rows.
+  std::size_t uncounted = 64;
   // So many segments of one size mean that merges fall behind: then a change makes one itself.
   std::size_t most = 12;
 };
@@ -139,7 +141,8 @@ class Bm25Index {
   // The last `state()` is what readers get from now on.
   void published() noexcept;
 
-  // Segments that are to become one. Between `begin_merge` and `finish` the index may change.
+  // Segments that are to become one, or one whose deletions are to be counted. Between
+  // `begin_merge` and `finish` the index may change.
   class Merge {
    public:
     // The work itself, needing no lock and nothing of the index; once. Returns early if the merge
@@ -160,13 +163,14 @@ class Bm25Index {
     double k1_ = 0;
     double b_ = 0;
     double average_ = 0;
+    bool only_counts_ = false;  // the deletions of its one segment
     std::atomic<bool> abandoned_{false};
     std::unique_ptr<Segment> merged_;
     // The writer's: slots whose rows were deleted since it began.
     std::vector<std::uint32_t> deleted_;
   };
 
-  [[nodiscard]] bool merge_is_due() const { return !due().empty(); }
+  [[nodiscard]] bool merge_is_due() const { return to_be_counted() != nullptr || !due().empty(); }
   // A merge that is due, or null. Everything is published.
   [[nodiscard]] std::shared_ptr<Merge> begin_merge();
   // Takes in what `run` made, with the deletions since; true if there is something to publish,
@@ -185,7 +189,7 @@ class Bm25Index {
   // compaction: more than a quarter, and enough for the work, which is that of all postings.
   [[nodiscard]] bool wastes_terms(std::uint64_t n_known) const noexcept;
   // A renaming that drops the terms without live documents.
-  [[nodiscard]] std::vector<std::uint32_t> compact_numbers() const;
+  [[nodiscard]] std::vector<std::uint32_t> compact_numbers();
 
   // All there is in one segment without dead rows, in which place i is term i; null if there are no
   // documents. Nothing if a compaction must come first.
@@ -198,7 +202,9 @@ class Bm25Index {
   [[nodiscard]] double b() const noexcept { return b_; }
   [[nodiscard]] std::size_t size() const noexcept { return n_documents_; }
   [[nodiscard]] std::uint64_t n_terms() const noexcept { return n_terms_; }
-  [[nodiscard]] Bm25Stats stats() const noexcept;
+  // After deletions from a segment that came from a file it counts them first, which takes as long
+  // as a compaction.
+  [[nodiscard]] Bm25Stats stats();
 
  private:
   using Owned = std::vector<std::shared_ptr<Segment>>;
@@ -210,6 +216,9 @@ class Bm25Index {
   // Where the live row of a slot is; row is Segment::kNone if there is none.
   [[nodiscard]] Place find(std::uint32_t slot) const noexcept;
   void reserve_kill(const Place& place);  // after it, `kill` cannot fail
+  // Counts the deletions of a segment that has the terms of its rows.
+  void count_deaths(Segment& segment);
+  void count_all_deaths();  // of all, making those where need be
   void kill(const Place& place) noexcept;
   [[nodiscard]] double average_length() const noexcept;
 
@@ -220,8 +229,11 @@ class Bm25Index {
   void replace_head(std::unique_ptr<Head> head);
   void seal_head();
   void renew_head();  // the live rows of the head in a new one
+  [[nodiscard]] bool in_merge(const Segment& segment) const noexcept;
   // Segments that should be one and are in no merge; empty if there are none.
   [[nodiscard]] Owned due() const;
+  // A segment with many deletions that are not counted and in no merge, or null.
+  [[nodiscard]] std::shared_ptr<Segment> to_be_counted() const noexcept;
   [[nodiscard]] bool falls_behind() const noexcept;
   [[nodiscard]] std::shared_ptr<Merge> make_merge(Owned segments, StateNumber number) const;
   // Seals, merges and reclaims where that is due (IDX-2).
@@ -239,7 +251,7 @@ class Bm25Index {
   std::vector<std::unique_ptr<const std::shared_ptr<Segment>>> old_segments_;
 
   StateNumber number_ = 0;           // of the state that the next `state()` will be
-  std::vector<std::uint32_t> live_;  // by term: document frequency
+  std::vector<std::uint32_t> live_;  // by term: document frequency, and deletions not counted yet
   std::uint64_t n_documents_ = 0;
   std::uint64_t total_length_ = 0;
   std::uint64_t n_terms_ = 0;  // with live > 0

@@ -17,6 +17,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -106,29 +107,6 @@ std::vector<Term> known_terms(const Bm25State& state, const EpochDomain::Pin& pi
     term.weight = static_cast<float>(term.idf * (state.k1 + 1) * term.query_weight);
   }
   return terms;
-}
-
-// A score that the k-th best hit is sure to reach: each of the k best rows of one term has at least
-// the term's own part. Deleted rows may be among them, so the depth is k plus their number.
-float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
-                     std::span<const Term> terms, std::size_t k) {
-  float sure = 0;
-  const double average = average_length(state);
-  for (const Segment* segment : state.segments) {
-    const auto factor = static_cast<float>(segment->best_factor(average));
-    for (const Term& term : terms) {
-      const std::uint32_t place = segment->place(term.number);
-      if (place == Segment::kNone) continue;
-      const Segment::Term& kept = segment->term(place);
-      const std::size_t depth = k + segment->dead(place, state.number, pin);
-      for (std::size_t i = 0; i < 3; ++i) {
-        if (Segment::kBestDepths[i] < depth) continue;
-        sure = std::max(sure, term.weight * factor * (static_cast<float>(kept.best[i]) / 255.0F));
-        break;
-      }
-    }
-  }
-  return sure * 0.9999F;  // more than the rounding of all the floats involved
 }
 
 // Beyond so many terms in a query all are scored exactly.
@@ -225,6 +203,98 @@ class ScratchLoan {
   std::unique_ptr<Scratch> scratch_;
 };
 
+// True if k rows of the term in the segment are alive and have a part of at least `least` in a
+// score. Only rows with this bound are looked at.
+bool has_live_rows(const Bm25State& state, const Segment& segment, const Segment::Term& kept,
+                   float weight, LengthNorm norm, std::uint8_t bound, float least, std::size_t k,
+                   Scratch& scratch) {
+  const auto counts = [&](std::uint32_t row, std::uint32_t posting) {
+    return segment.alive(row, state.number) &&
+           contribution(weight, Segment::frequency(kept, posting), segment.lengths()[row], norm) >=
+               least;
+  };
+  const std::uint8_t* bounds = Segment::bounds(kept);
+  std::size_t found = 0;
+  if (kept.windows == Segment::kNone) {
+    const std::uint32_t* rows = Segment::sparse_rows(kept);
+    for (std::uint32_t i = 0; i < kept.count && found < k; ++i) {
+      found += bounds[i] >= bound && counts(rows[i], i) ? 1 : 0;
+    }
+    return found >= k;
+  }
+  const kernels::Table& simd = kernels::active();
+  const std::uint32_t* starts = Segment::window_starts(kept);
+  const std::uint8_t* maxima = Segment::window_maxima(kept);
+  for (std::uint32_t window = 0; window < kept.windows && found < k; ++window) {
+    if (maxima[window] < bound) continue;
+    const std::uint32_t begin = starts[window];
+    const std::size_t n =
+        simd.collect_bounds(bounds + begin, starts[window + 1] - begin, bound, scratch.rows.data());
+    for (std::size_t i = 0; i < n && found < k; ++i) {
+      const std::uint32_t posting = begin + scratch.rows[i];
+      const std::uint32_t offset = Segment::offsets(kept)[posting];
+      found += counts(static_cast<std::uint32_t>(window * kWindow) + offset, posting) ? 1 : 0;
+    }
+  }
+  return found >= k;
+}
+
+// A score that the k-th best hit is sure to reach: each of the k best rows of one term has at least
+// the term's own part. Where deleted rows may be among them the best of those that are left are
+// looked for.
+float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
+                     std::span<const Term> terms, LengthNorm norm, std::size_t k,
+                     Scratch& scratch) {
+  struct Guess {
+    float least;
+    const Segment* segment;
+    const Segment::Term* kept;
+    float weight;
+    std::uint8_t bound;
+  };
+  constexpr std::size_t kMostGuesses = 64;
+  std::array<Guess, kMostGuesses> guesses;
+  std::size_t n_guesses = 0;
+  float sure = 0;
+  const double average = average_length(state);
+  for (const Segment* segment : state.segments) {
+    const auto factor = static_cast<float>(segment->best_factor(average));
+    for (const Term& term : terms) {
+      const std::uint32_t place = segment->place(term.number);
+      if (place == Segment::kNone) continue;
+      const Segment::Term& kept = segment->term(place);
+      const std::uint64_t dead = segment->dead(place, state.number, pin);
+      for (std::size_t i = 0; i < std::size(Segment::kBestDepths); ++i) {
+        const std::size_t depth = Segment::kBestDepths[i];
+        // More than the rounding of all the floats involved.
+        const float least =
+            term.weight * factor * (static_cast<float>(kept.best[i]) / 255.0F) * 0.9999F;
+        if (depth > kept.count || least <= sure) break;
+        if (depth >= k + dead) {
+          sure = least;
+          break;
+        }
+        // As many as can be expected to be alive.
+        if (depth * (kept.count - dead) >= k * kept.count && n_guesses < kMostGuesses) {
+          guesses[n_guesses++] = {least, segment, &kept, term.weight, kept.best[i]};
+        }
+      }
+    }
+  }
+  const auto end = guesses.begin() + static_cast<std::ptrdiff_t>(n_guesses);
+  std::sort(guesses.begin(), end, [](const Guess& x, const Guess& y) { return x.least > y.least; });
+  // On the way to nothing they cost more than they may save; each takes k rows anywhere in memory.
+  const std::size_t most_tries = k <= 100 ? 4 : 1;
+  for (std::size_t i = 0; i < std::min(n_guesses, most_tries) && guesses[i].least > sure; ++i) {
+    const Guess& guess = guesses[i];
+    if (has_live_rows(state, *guess.segment, *guess.kept, guess.weight, norm, guess.bound,
+                      guess.least, k, scratch)) {
+      return guess.least;
+    }
+  }
+  return sure;
+}
+
 // One segment's part of a search.
 class SegmentSearch {
  public:
@@ -253,7 +323,10 @@ class SegmentSearch {
     if (lists_.empty()) return;
     add_windows();
     const bool keep = k > kMostAtOnce;
-    if (lists_.size() > kMostLists || (keep && k * lists_.size() * kRowCost > n_postings_)) {
+    // Where a threshold is known about as many rows reach it as the segment has of all.
+    const std::uint64_t likely =
+        top_.threshold() > 0 ? k * std::uint64_t{segment_.n_rows()} / state_.n_documents : k;
+    if (lists_.size() > kMostLists || (keep && likely * lists_.size() * kRowCost > n_postings_)) {
       for (std::uint32_t window = 0; window < segment_.n_windows(); ++window) exact_window(window);
       return;
     }
@@ -873,7 +946,7 @@ void search_head(const Bm25State& state, const EpochDomain::Pin& pin, std::span<
 }  // namespace
 
 std::uint32_t document_frequency(const Bm25State& state, const EpochDomain::Pin& pin,
-                                 std::uint32_t term) noexcept {
+                                 std::uint32_t term) {
   std::uint32_t n = state.head->live(term, state.head_rows, state.number, pin);
   for (const Segment* segment : state.segments) {
     const std::uint32_t place = segment->place(term);
@@ -888,15 +961,15 @@ std::vector<Hit> search(const Bm25State& state, const EpochDomain::Pin& pin,
   if (terms.empty() || (allow != nullptr && allow->size() == 0)) return {};
   const LengthNorm norm = length_norm(state);
   TopK top(std::min<std::size_t>(k, state.n_documents));
+  ScratchLoan scratch;
   // A filter may leave out the rows that the sure threshold counts on.
-  if (allow == nullptr) top.raise(sure_threshold(state, pin, terms, k));
+  if (allow == nullptr) top.raise(sure_threshold(state, pin, terms, norm, k, *scratch));
 
   // A look-up costs about as much as two hundred postings.
   std::uint64_t work = state.n_documents / 16;
   for (const Term& term : terms) work += term.n;
   const bool few =
       allow != nullptr && allow->size() * (terms.size() + state.segments.size()) * 100 < work;
-  ScratchLoan scratch;
   for (const Segment* segment : state.segments) {
     SegmentSearch part(state, *segment, terms, norm, allow, *scratch, top);
     if (few) {

@@ -118,7 +118,7 @@ Segment::Norms::Norms(double k1, double b, const Stored& stored)
 }
 
 Segment::Segment(Rows rows, Postings postings, double k1, double b, double average)
-    : own_(std::move(rows)) {
+    : own_(std::move(rows)), row_terms_(&own_) {
   if (postings.rows.size() >= kNone) throw Capacity("a segment has over 4,294,967,294 postings");
   const std::size_t n_terms = postings.terms.size();
   for (std::size_t i = 0; i < n_terms; ++i) {
@@ -149,7 +149,8 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
 Segment::Segment(Stored stored, double k1, double b, bool now)
     : stored_(std::move(stored)),
       n_postings_(std::accumulate(stored_.counts.begin(), stored_.counts.end(), std::uint64_t{0})),
-      norms_(k1, b, stored_) {
+      norms_(k1, b, stored_),
+      counted_from_(kAlive) {
   make_alive();
   own_numbers_.resize(stored_.counts.size());
   std::iota(own_numbers_.begin(), own_numbers_.end(), 0U);
@@ -174,6 +175,8 @@ Segment::Segment(Stored stored, double k1, double b, bool now)
 }
 
 Segment::~Segment() {
+  const Rows* const rows = row_terms_.load(std::memory_order_relaxed);
+  if (rows != &own_) delete rows;
   if (!blocks_.empty()) return;
   for (std::size_t i = 0; i < stored_.counts.size(); ++i) {
     ::operator delete(const_cast<Term*>(terms_[i].load(std::memory_order_relaxed)));
@@ -262,7 +265,7 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
   auto* term = new (at) Term{static_cast<std::uint32_t>(n),
                              windows,
                              static_cast<std::uint32_t>(n_escapes),
-                             {0, 0, 0},
+                             {},
                              static_cast<std::uint8_t>(part_bits(n))};
   // The accessors give the places, here to be written to.
   auto* const bounds = const_cast<std::uint8_t*>(Segment::bounds(*term));
@@ -303,9 +306,10 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
   }
   std::uint64_t above = 0;
   std::size_t depth = 0;
-  for (int impact = 255; impact >= 0 && depth < 3 && kBestDepths[depth] <= n; --impact) {
+  constexpr std::size_t kDepths = std::size(kBestDepths);
+  for (int impact = 255; impact >= 0 && depth < kDepths && kBestDepths[depth] <= n; --impact) {
     above += histogram[impact];
-    while (depth < 3 && above >= kBestDepths[depth]) {
+    while (depth < kDepths && above >= kBestDepths[depth]) {
       term->best[depth++] = static_cast<std::uint8_t>(impact);
     }
   }
@@ -391,9 +395,8 @@ void Segment::read(std::uint32_t place, Unpacked& list) const {
   });
 }
 
-void Segment::make_row_terms() {
-  const std::scoped_lock lock(row_terms_);
-  if (own_.row_term_ends.size() == n_rows()) return;
+void Segment::make_row_terms(const std::atomic<bool>& abandoned) {
+  if (has_row_terms()) return;
   // Postings come by term, so each row's terms come in the order in which the row lists them. Each
   // thread looks after some of the rows.
   const std::size_t threads = n_threads();
@@ -404,6 +407,7 @@ void Segment::make_row_terms() {
       const auto last = static_cast<std::uint32_t>(n_rows() * (part + 1) / threads);
       Unpacked list;
       for (std::uint32_t place = 0; place < stored_.counts.size(); ++place) {
+        if (abandoned.load(std::memory_order_relaxed)) return;
         read(place, list);
         const auto begin = std::lower_bound(list.rows.begin(), list.rows.end(), first);
         std::span<const std::uint32_t> rows(begin, std::lower_bound(begin, list.rows.end(), last));
@@ -426,6 +430,7 @@ void Segment::make_row_terms() {
       state[row].newest = place;
     }
   });
+  if (abandoned.load(std::memory_order_relaxed)) return;
   std::uint64_t end = 0;
   std::vector<std::uint32_t> ends(n_rows());
   for (std::uint32_t row = 0; row < n_rows(); ++row) {
@@ -454,9 +459,19 @@ void Segment::make_row_terms() {
       *at = static_cast<std::uint8_t>(steps[i]);
     }
   });
-  own_.row_terms = std::move(terms);
-  own_.row_term_ends = std::move(ends);
-  made_bytes_ += bytes_of(own_.row_terms) + bytes_of(own_.row_term_ends);
+  if (abandoned.load(std::memory_order_relaxed)) return;
+  auto made = std::make_unique<Rows>();
+  made->row_terms = std::move(terms);
+  made->row_term_ends = std::move(ends);
+  const std::uint64_t bytes = bytes_of(made->row_terms) + bytes_of(made->row_term_ends);
+  const Rows* first = nullptr;
+  // Release: who sees it sees the terms.
+  if (!row_terms_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+    return;
+  }
+  static_cast<void>(made.release());
+  made_bytes_ += bytes;
 }
 
 std::uint32_t Segment::find(std::uint32_t slot) const noexcept {
@@ -467,12 +482,26 @@ std::uint32_t Segment::find(std::uint32_t slot) const noexcept {
 }
 
 std::uint32_t Segment::dead(std::uint32_t place, StateNumber state,
-                            const EpochDomain::Pin& pin) const noexcept {
-  const std::span<const StateNumber> deaths = deaths_[place].view(pin);
-  // Mostly all of them are visible: look from the end.
-  std::size_t n = deaths.size();
-  while (n > 0 && deaths[n - 1] > state) --n;
-  return static_cast<std::uint32_t>(n);
+                            const EpochDomain::Pin& pin) const {
+  // Mostly all deaths are visible: look from the end.
+  if (state >= counted_from_.load(std::memory_order_acquire)) {
+    const std::span<const StateNumber> deaths = deaths_[place].view(pin);
+    std::size_t n = deaths.size();
+    while (n > 0 && deaths[n - 1] > state) --n;
+    return static_cast<std::uint32_t>(n);
+  }
+  std::span<const Death> deaths = uncounted_.view(pin);
+  while (!deaths.empty() && deaths.back().state > state) deaths = deaths.first(deaths.size() - 1);
+  if (deaths.empty()) return 0;
+  const Term& kept = term(place);
+  std::uint32_t n = 0;
+  constexpr std::size_t kLookUpCost = 16;  // in postings looked at
+  if (deaths.size() * kLookUpCost < kept.count) {
+    for (const Death& death : deaths) n += frequency_at(kept, death.row) > 0 ? 1 : 0;
+  } else {
+    for_each_row(kept, [&](std::uint32_t row, std::uint32_t) { n += alive(row, state) ? 0 : 1; });
+  }
+  return n;
 }
 
 std::uint32_t Segment::escaped(const Term& term, std::uint32_t i) noexcept {
@@ -497,7 +526,7 @@ std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) noexcep
 }
 
 void Segment::reserve_erase(std::uint32_t row, EpochDomain& epochs) {
-  make_row_terms();
+  if (!counts_deaths()) return uncounted_.reserve(uncounted_.size() + 1, epochs);
   for_each_term(row, [&](std::uint32_t number) {
     AppendArray<StateNumber>& deaths = deaths_[places_[number]];
     deaths.reserve(deaths.size() + 1, epochs);
@@ -505,12 +534,29 @@ void Segment::reserve_erase(std::uint32_t row, EpochDomain& epochs) {
 }
 
 void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
-  for_each_term(row, [&](std::uint32_t number) {
-    deaths_[places_[number]].append(state, epochs);
-    ++n_dead_postings_;
-  });
+  if (counts_deaths()) {
+    for_each_term(row, [&](std::uint32_t number) {
+      deaths_[places_[number]].append(state, epochs);
+      ++n_dead_postings_;
+    });
+  } else {
+    uncounted_.append({row, state}, epochs);
+  }
   std::atomic_ref(deleted_[row]).store(~state, std::memory_order_relaxed);
   ++n_dead_rows_;
+}
+
+void Segment::reserve_uncounted(EpochDomain& epochs) {
+  std::vector<std::uint32_t> places;
+  for (const Death& death : uncounted_.view()) {
+    for_each_term(death.row, [&](std::uint32_t number) { places.push_back(places_[number]); });
+  }
+  std::sort(places.begin(), places.end());
+  for (auto at = places.begin(); at != places.end();) {
+    const auto next = std::upper_bound(at, places.end(), *at);
+    deaths_[*at].reserve(static_cast<std::size_t>(next - at), epochs);
+    at = next;
+  }
 }
 
 std::uint64_t Segment::memory_bytes() const noexcept {
@@ -519,6 +565,7 @@ std::uint64_t Segment::memory_bytes() const noexcept {
          stored_.ends.size_bytes() + stored_.lists.size_bytes() +
          made_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(terms_[0]) +
          n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
+         uncounted_.memory_bytes() +
          std::accumulate(
              deaths_.begin(), deaths_.end(), bytes_of(deaths_),
              [](std::uint64_t bytes, const auto& deaths) { return bytes + deaths.memory_bytes(); });

@@ -11,6 +11,9 @@
 //
 // A segment that comes from a file has its postings packed, there, and unpacks a list when it is
 // first asked for: whichever reader comes first publishes it with one exchange, so that none waits.
+// Nor has it the terms of its rows, which a deletion is counted by: until they are made, deleted
+// rows are kept as they are, and who asks how many of a term's rows are dead looks them up in its
+// list.
 //
 // Layout of a posting list (one block of memory, structure of arrays), per posting 4 bytes:
 // position, bound, frequency. A term with many rows has them as 16-bit offsets in windows of
@@ -24,8 +27,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,7 +72,8 @@ class Segment {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffU;
   static constexpr std::uint8_t kEscape = 255;  // a frequency of 255 or more: see `frequency`
-  static constexpr std::size_t kBestDepths[3] = {10, 100, 1000};
+  // Two of them leave room for rows that are deleted.
+  static constexpr std::size_t kBestDepths[] = {10, 20, 100, 1000, 1500};
   static constexpr unsigned kWindowBits = std::bit_width(kernels::kWindow) - 1;
 
   // A posting list; its arrays follow it in memory, in the order in which the accessors are below.
@@ -77,8 +81,9 @@ class Segment {
     std::uint32_t count;      // rows, deleted ones included
     std::uint32_t windows;    // of the segment; kNone for a term of few rows
     std::uint32_t n_escapes;  // frequencies that are kEscape
-    std::uint8_t best[3];     // the 10th, 100th, 1000th highest impact, in 1/255, rounded down
-    std::uint8_t part_bits;   // a part is 2^part_bits rows; kWindowBits: a window is one part
+    // The impacts at the kBestDepths, the highest being the first, in 1/255, rounded down.
+    std::uint8_t best[std::size(kBestDepths)];
+    std::uint8_t part_bits;  // a part is 2^part_bits rows; kWindowBits: a window is one part
   };
 
   struct Escape {
@@ -176,12 +181,12 @@ class Segment {
   }
   // Rows of the term that are alive in `state`.
   [[nodiscard]] std::uint32_t live(std::uint32_t place, StateNumber state,
-                                   const EpochDomain::Pin& pin) const noexcept {
+                                   const EpochDomain::Pin& pin) const {
     return stored_.counts[place] - dead(place, state, pin);
   }
-  // Rows of the term that are deleted in `state`.
+  // Rows of the term that are deleted in `state`. Throws as `term` does.
   [[nodiscard]] std::uint32_t dead(std::uint32_t place, StateNumber state,
-                                   const EpochDomain::Pin& pin) const noexcept;
+                                   const EpochDomain::Pin& pin) const;
 
   // For a term with windows: window w has the postings [starts[w], starts[w + 1]) of the term.
   [[nodiscard]] static const std::uint32_t* window_starts(const Term& term) noexcept {
@@ -268,19 +273,47 @@ class Segment {
   void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
 
   // Before `for_each_term` and `packed_terms`: makes the terms of the rows from the posting lists,
-  // which a segment that comes from a file does not have at first. One pass over all lists. Throws
-  // as `term` does. The writer and a merge may both call it; one waits for the other.
-  void make_row_terms();
+  // which a segment that comes from a file does not have at first. One pass over all lists; ends
+  // early, without them, if `abandoned` becomes true. Throws as `term` does. The writer and a merge
+  // may both call it; what the first has made stays.
+  void make_row_terms(const std::atomic<bool>& abandoned = kNever);
+  [[nodiscard]] bool has_row_terms() const noexcept {
+    return row_terms_.load(std::memory_order_acquire) != nullptr;
+  }
+
+  // Writer: false as long as deletions are kept without the terms of their rows.
+  [[nodiscard]] bool counts_deaths() const noexcept {
+    return counted_from_.load(std::memory_order_relaxed) != kAlive;
+  }
+  // Writer: how many deletions are kept so.
+  [[nodiscard]] std::size_t n_uncounted() const noexcept { return uncounted_.size(); }
+  // Writer: counts these by term, and later ones at once, for states from `state` on, the next one;
+  // calls visit(term number) for each term of each of the rows. The terms of the rows are there.
+  // Nothing happens on an exception (memory).
+  template <class Visit>
+  void count_deaths(StateNumber state, EpochDomain& epochs, const Visit& visit) {
+    reserve_uncounted(epochs);
+    for (const Death& death : uncounted_.view()) {
+      for_each_term(death.row, [&](std::uint32_t number) {
+        deaths_[places_[number]].append(death.state, epochs);
+        ++n_dead_postings_;
+        visit(number);
+      });
+    }
+    // Release: who sees it sees the deaths.
+    counted_from_.store(state, std::memory_order_release);
+  }
 
   // Calls visit(term number) for each term of a row, ascending.
   template <class Visit>
   void for_each_term(std::uint32_t row, const Visit& visit) const {
-    std::uint32_t at = row == 0 ? 0 : own_.row_term_ends[row - 1];
+    const Rows& rows = *row_terms_.load(std::memory_order_acquire);
+    std::uint32_t at = row == 0 ? 0 : rows.row_term_ends[row - 1];
     std::uint32_t term = 0;
-    while (at < own_.row_term_ends[row]) {
+    while (at < rows.row_term_ends[row]) {
       std::uint32_t step = 0;
       for (unsigned shift = 0;; shift += 7) {
-        const std::uint8_t byte = own_.row_terms[at++];
+        const std::uint8_t byte = rows.row_terms[at++];
         step |= std::uint32_t{byte & 0x7fU} << shift;
         if (byte < 0x80) break;
       }
@@ -289,8 +322,9 @@ class Segment {
     }
   }
   [[nodiscard]] std::span<const std::uint8_t> packed_terms(std::uint32_t row) const noexcept {
-    const std::uint32_t begin = row == 0 ? 0 : own_.row_term_ends[row - 1];
-    return std::span(own_.row_terms).subspan(begin, own_.row_term_ends[row] - begin);
+    const Rows& rows = *row_terms_.load(std::memory_order_acquire);
+    const std::uint32_t begin = row == 0 ? 0 : rows.row_term_ends[row - 1];
+    return std::span(rows.row_terms).subspan(begin, rows.row_term_ends[row] - begin);
   }
 
   [[nodiscard]] std::span<const std::uint32_t> term_numbers() const noexcept { return numbers_; }
@@ -329,6 +363,13 @@ class Segment {
     std::vector<float> low_;
   };
 
+  struct Death {
+    std::uint32_t row;
+    StateNumber state;
+  };
+  static inline const std::atomic<bool> kNever{false};
+
+  void reserve_uncounted(EpochDomain& epochs);
   void make_alive();
   [[nodiscard]] bool windowed(std::size_t count) const noexcept;
   [[nodiscard]] unsigned part_bits(std::size_t count) const noexcept;
@@ -360,7 +401,11 @@ class Segment {
   std::vector<std::uint32_t> own_places_;   // empty where they are the numbers
   std::vector<std::uint32_t> own_numbers_;
   std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
-  std::mutex row_terms_;                          // held while they are made
+  // Rows that were deleted before that was counted; states before `counted_from_` count by it.
+  AppendArray<Death> uncounted_;
+  std::atomic<StateNumber> counted_from_{0};
+  // What has the terms of the rows: own_, or what was made from the lists; null: nothing yet.
+  std::atomic<const Rows*> row_terms_{nullptr};
   // Of the writer.
   std::uint64_t n_dead_postings_ = 0;
   std::uint32_t n_dead_rows_ = 0;

@@ -376,7 +376,7 @@ std::size_t TextIndex::size() const {
   return view_.get(pin).bm25.n_documents;
 }
 
-TextIndexStats TextIndex::stats() const {
+TextIndexStats TextIndex::stats() {
   const std::scoped_lock lock(writer_);
   return {index_.stats(), vocabulary_->memory_bytes()};
 }

@@ -102,7 +102,7 @@ class TextIndex {
   void load(const IndexFile& file);
   [[nodiscard]] bool contains(std::uint32_t slot) const;
   [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] TextIndexStats stats() const;
+  [[nodiscard]] TextIndexStats stats();
 
  private:
   struct View {

@@ -182,7 +182,7 @@ std::size_t TokenIndex::size() const {
   return view_.get(pin).bm25.n_documents;
 }
 
-Bm25Stats TokenIndex::stats() const {
+Bm25Stats TokenIndex::stats() {
   const std::scoped_lock lock(writer_);
   Bm25Stats stats = index_.stats();
   stats.bytes += terms_->memory_bytes();

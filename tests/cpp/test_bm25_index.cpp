@@ -438,6 +438,46 @@ TEST_CASE("IDX-2, BM25-4: any history scores as the live documents do, wherever 
   }
 }
 
+TEST_CASE(
+    "BM25-6: thresholds that are known at once leave out no hit, with rows deleted and equal") {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    Random random(seed);
+    Live index(1.2, 0.75, {.head_rows = 3000, .small = 0});
+    const std::uint32_t n = 9000 + random() % 3000;
+    // Of few lengths and frequencies, so that many rows are equal; some are much better.
+    for (std::uint32_t slot = 0; slot < n; ++slot) {
+      Document document;
+      for (unsigned i = 0; i < 4; ++i) ++document.counts[random() % (1 + random() % 40)];
+      if (random() % 200 == 0) document.counts[random() % 8] += random() % 300;
+      document.length = 4 + random() % (seed % 2 == 0 ? 2 : 40);
+      index.put(slot, document);
+    }
+    if (seed % 3 == 0) index.compact();
+    std::vector<std::uint32_t> live;
+    for (std::uint32_t slot = 0; slot < n; ++slot) {
+      if (random() % 100 < 1 + 10 * seed) {
+        index.erase(slot);
+      } else {
+        live.push_back(slot);
+      }
+    }
+    const SlotSet all(live);  // with a filter no threshold is known before the first hits
+    for (const std::size_t k : {1, 9, 10, 11, 17, 20, 80, 100, 900, 1000, 1300, 1500, 5000}) {
+      for (int i = 0; i < 6; ++i) {
+        std::vector<QueryTerm> query;
+        for (unsigned j = 0; j < 1 + random() % 4; ++j) query.push_back({random() % 40, 1.0});
+        const auto hits = index.search(query, k);
+        const auto expected = index.search(query, k, &all);
+        REQUIRE(hits.size() == expected.size());
+        for (std::size_t j = 0; j < hits.size(); ++j) {
+          REQUIRE(hits[j].slot == expected[j].slot);
+          REQUIRE(hits[j].score == expected[j].score);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("changes make merges themselves when those fall behind") {
   const MergePolicy policy{.head_rows = 4, .fan_in = 2, .small = 0, .most = 5};
   Live index(1.2, 0.75, policy);

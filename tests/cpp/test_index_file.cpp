@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@
 #include "lexical/bm25_index.hpp"
 #include "lexical/packed_numbers.hpp"
 #include "lexical/packed_postings.hpp"
+#include "lexical/token_index.hpp"
 #include "random.hpp"
 #include "temporary_file.hpp"
 #include "try_file.hpp"
@@ -394,5 +396,170 @@ TEST_CASE("PER-4: crafted files with good checksums are read, or refused, and no
     }
     CHECK(refused > kTries / 10);
     CHECK(refused < kTries);
+  }
+}
+
+namespace {
+
+bool equal(const std::vector<Hit>& a, const std::vector<Hit>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
+    return x.slot == y.slot && x.score == y.score;
+  });
+}
+
+// An index that has taken its documents from a file.
+struct Loaded {
+  EpochDomain epochs;
+  Bm25Index index;
+  Bm25State state;
+
+  Loaded(const Saved& saved, bool mapped, const MergePolicy& policy)
+      : index(1.2, 0.75, epochs, policy) {
+    index.adopt(IndexFile(saved.file.path(), mapped).segment());
+    publish();
+  }
+  void publish() {
+    state = index.state();
+    index.published();
+  }
+  std::vector<Hit> search(const std::vector<QueryTerm>& query, std::size_t k) const {
+    return spector::search(state, epochs.pin(), query, k);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("IDX-1, IDX-2: what is deleted from a loaded index counts, counted by term or not") {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const Saved saved(20 + seed, 900);
+    Random random(seed);
+    // One looks dead rows up in the lists for a while; the other one counts them at once.
+    Loaded late(saved, seed % 2 == 0, {.small = 0, .uncounted = 1 + 20 * (seed % 3)});
+    Loaded early(saved, false, {});
+    const std::vector<std::uint32_t> slots(saved.segment()->slots().begin(),
+                                           saved.segment()->slots().end());
+    const EpochDomain::Pin pin = late.epochs.pin();
+    std::vector<std::pair<Bm25State, std::vector<Hit>>> history;
+    const std::vector<QueryTerm> fixed{{0, 1.0}, {1, 1.0}, {7, 1.0}};
+    std::shared_ptr<Bm25Index::Merge> job;
+    bool made = false;
+    int counted = 0;
+    for (int step = 0; step < 400; ++step) {
+      const std::uint32_t slot = slots[random() % slots.size()];
+      if (random() % 3 == 0) {
+        const std::vector<TermCount> terms{{random() % 5, 1 + random() % 3},
+                                           {5 + random() % 40, 1}};
+        late.index.put(slot, terms, 4);
+        early.index.put(slot, terms, 4);
+      } else {
+        CHECK(late.index.erase(slot) == early.index.erase(slot));
+      }
+      late.publish();
+      early.publish();
+      if (job == nullptr) {
+        if (random() % 4 == 0) job = late.index.begin_merge();
+        made = false;
+      } else if (!made) {
+        job->run();
+        made = true;
+      } else {
+        if (random() % 8 == 0) {
+          late.index.abandon(*job);
+        } else if (late.index.finish(*job)) {
+          late.publish();
+          ++counted;
+        }
+        job.reset();
+      }
+      std::vector<QueryTerm> query;
+      for (unsigned i = 0; i < 1 + random() % 4; ++i) query.push_back({random() % 60, 1.0});
+      const std::size_t k = 1 + random() % 40;
+      REQUIRE(equal(late.search(query, k), early.search(query, k)));
+      for (const QueryTerm& term : query) {
+        CHECK(document_frequency(late.state, pin, term.term) ==
+              document_frequency(early.state, early.epochs.pin(), term.term));
+      }
+      if (step % 20 == 0) history.emplace_back(late.state, late.search(fixed, 50));
+    }
+    CHECK(counted > 0);
+    const Bm25Stats a = late.index.stats();
+    const Bm25Stats b = early.index.stats();
+    CHECK(a.documents == b.documents);
+    CHECK(a.terms == b.terms);
+    CHECK(a.postings == b.postings);
+    CHECK(a.total_length == b.total_length);
+    for (const auto& [state, hits] : history) {
+      REQUIRE(equal(spector::search(state, pin, fixed, 50), hits));
+    }
+    CHECK(late.index.compact_numbers() == early.index.compact_numbers());
+    late.index.compact();
+    late.publish();
+    CHECK(equal(late.search(fixed, 1000), early.search(fixed, 1000)));
+  }
+}
+
+TEST_CASE("IDX-2: the first deletions from a loaded index do not read its lists") {
+  const Saved saved(31, 1000);
+  Loaded loaded(saved, true, {.small = 0, .uncounted = 10});
+  const std::uint64_t bytes = IndexFile(saved.file.path(), true).segment()->memory_bytes();
+  const auto segment = loaded.state.segments.front();
+  for (int i = 0; i < 9; ++i) CHECK(loaded.index.erase(saved.segment()->slots()[i * 50]));
+  CHECK_FALSE(loaded.index.merge_is_due());
+  CHECK_FALSE(segment->has_row_terms());
+  CHECK(segment->memory_bytes() < bytes + 500);
+  CHECK(loaded.index.erase(saved.segment()->slots()[999]));
+  CHECK(loaded.index.merge_is_due());
+}
+
+TEST_CASE("IDX-5: deletions from a loaded index are seen whole beside a writer, counted or not") {
+  constexpr std::size_t kReaders = 3;
+  const Saved saved(32, 600);
+  const std::vector<std::uint32_t> query{0, 100, 700};  // token ids
+  for (unsigned round = 0; round < 6; ++round) {
+    const IndexFile file(saved.file.path(), round % 2 == 0);
+    TokenIndex index(1.2, 0.75, {.small = 0, .uncounted = 1 + round * 10});
+    index.load(file);
+    const std::span<const std::uint32_t> slots = saved.segment()->slots();
+    const std::size_t changes = slots.size() / 2;
+    std::vector<std::vector<Hit>> history(changes + 1);
+    history[0] = index.search(query, 1000);
+    std::atomic<std::size_t> complete{0};
+    struct Seen {
+      std::size_t before;
+      std::size_t after;
+      std::vector<Hit> hits;
+    };
+    std::array<std::vector<Seen>, kReaders> seen;
+    {
+      std::vector<std::jthread> readers;
+      for (std::size_t reader = 0; reader < kReaders; ++reader) {
+        readers.emplace_back([&, reader] {
+          while (complete < changes) {
+            const std::size_t before = complete;
+            auto hits = index.search(query, 1000);
+            seen[reader].push_back({before, complete, std::move(hits)});
+          }
+        });
+      }
+      for (std::size_t change = 1; change <= changes; ++change) {
+        index.erase(std::array{slots[2 * change - 1]});
+        history[change] = index.search(query, 1000);
+        complete = change;
+      }
+    }
+    int wrong = 0;
+    for (const auto& all : seen) {
+      for (const Seen& one : all) {
+        const std::size_t last = std::min(one.after + 1, changes);
+        bool found = false;
+        for (std::size_t i = one.before; i <= last && !found; ++i) {
+          found = equal(one.hits, history[i]);
+        }
+        wrong += found ? 0 : 1;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(index.size() == slots.size() - changes);
+    CHECK(index.stats().documents == slots.size() - changes);
   }
 }
