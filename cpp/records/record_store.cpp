@@ -284,13 +284,19 @@ void RecordStore::set_fields(std::uint32_t slot, const RecordHeader& header, Fie
   if (has(fields, Field::kState)) rare_.edit(slot).state = header.state;
   if (has(fields, Field::kValence)) valences_.edit(slot) = header.valence;
   if (has(fields, Field::kArousal)) arousals_.edit(slot) = header.arousal;
-  if (has(fields, Field::kImportance)) importances_.edit(slot) = header.importance;
+  if (has(fields, Field::kImportance)) {
+    importances_.edit(slot) = header.importance;
+    now_.most_importance = std::max(now_.most_importance, header.importance);
+  }
   if (has(fields, Field::kTimestamp)) timestamps_.edit(slot) = header.timestamp;
   if (has(fields, Field::kExplicitRecalls)) {
     explicit_recalls_.edit(slot) = header.explicit_recalls;
   }
   if (has(fields, Field::kPassiveRecalls)) passive_recalls_.edit(slot) = header.passive_recalls;
-  if (has(fields, Field::kStrength)) strengths_.edit(slot) = header.strength;
+  if (has(fields, Field::kStrength)) {
+    strengths_.edit(slot) = header.strength;
+    now_.most_strength = std::max(now_.most_strength, header.strength);
+  }
   if (has(fields, Field::kLastPassiveLtp)) {
     rare_.edit(slot).last_passive_ltp = header.last_passive_ltp;
   }
@@ -447,6 +453,8 @@ RecordStore::View RecordStore::view() const noexcept {
   view.n_records = now_.records;
   view.n_vectors = now_.vectors;
   view.n_rows = now_.rows;
+  view.most_importance = now_.most_importance;
+  view.most_strength = now_.most_strength;
   view.marks = marks_.view();
   view.valences = valences_.view();
   view.arousals = arousals_.view();

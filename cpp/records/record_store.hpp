@@ -194,7 +194,9 @@ class RecordStore {
     unsigned row_bits = 0;  // of the number of a row in its chunk
     std::size_t n_records = 0;
     std::size_t n_vectors = 0;
-    std::size_t n_rows = 0;              // dead ones included
+    std::size_t n_rows = 0;     // dead ones included
+    float most_importance = 0;  // that a record ever had
+    float most_strength = 0;
     CowArray<std::uint8_t>::View marks;  // kernels/records.hpp; 0: no record
     CowArray<std::int8_t>::View valences;
     CowArray<std::uint8_t>::View arousals;
@@ -244,6 +246,8 @@ class RecordStore {
     std::size_t records = 0;
     std::size_t vectors = 0;
     std::size_t rows = 0;
+    float most_importance = 0;
+    float most_strength = 0;
   };
 
   template <class F>

@@ -23,7 +23,8 @@ static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kP
               CowArray<std::uint8_t>::kPage % kBlock == 0);
 // A block with so many candidates is looked at as a whole.
 constexpr std::size_t kDense = 24;
-constexpr std::size_t kBatch = 64;  // vectors measured at a time: memory is never idle for long
+constexpr std::size_t kBatch = 64;      // vectors measured at a time: memory is never idle for long
+constexpr std::size_t kRowsAhead = 20;  // of a batch, asked for when it is filled
 constexpr std::size_t kBlocksAhead = 2;
 constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
 
@@ -303,7 +304,9 @@ class Weights {
         tags_(!options.tags.empty()),
         boost_(options.hyperfocus ? options.boost : 1),
         focused_(options.hyperfocus.has_value()),
-        query_valence_(options.query_valence) {}
+        query_valence_(options.query_valence),
+        most_strength_(strength_factor(view.most_strength)),
+        most_value_(view.most_importance / 10 * most_strength_) {}
 
   // What of a record's header weighs.
   struct Weight {
@@ -324,16 +327,16 @@ class Weights {
     weight.value = weight.importance * strength_factor(view_.strengths[slot]);
     return weight;
   }
-  // The most that its value can be: without decay.
-  [[nodiscard]] float most_value(std::uint32_t slot) const noexcept {
-    return view_.importances[slot] / 10 * strength_factor(view_.strengths[slot]);
-  }
-  // The most that `score` gives with such a value.
-  [[nodiscard]] float most(float similarity, float overlap, float value) const noexcept {
-    float score =
-        additive_ ? alpha_ * similarity + beta_ * value : similarity * (alpha_ + beta_ * value);
-    if (tags_) score *= 1 + 0.3F * overlap;
-    return score * boost_;
+  // The most that each of a batch can score: without decay, and as strong as any record.
+  template <class Batch, std::size_t kN>
+  void most(const Batch& batch, float strictness, std::array<float, kN>& scores) const noexcept {
+    for (std::size_t i = 0; i < kN; ++i) {
+      const float similarity = 1 / (1 + strictness * batch.distances[i]);
+      const float value = batch.importances[i] / 10 * most_strength_;
+      const float sum =
+          additive_ ? alpha_ * similarity + beta_ * value : similarity * (alpha_ + beta_ * value);
+      scores[i] = sum * (tags_ ? 1 + 0.3F * batch.overlaps[i] : 1) * boost_;
+    }
   }
   [[nodiscard]] float factor(const Weight& weight) const noexcept {
     return alpha_ + beta_ * weight.value;
@@ -357,7 +360,7 @@ class Weights {
 
   // A similarity that is needed for `score`, whatever the record is.
   [[nodiscard]] double least_similarity(double score) const noexcept {
-    const double most = std::pow(5.0, 0.3) * 1.0001;  // value
+    const double most = most_value_ * 1.0001;
     const double base = score / (boost_ * (tags_ ? 1.3001 : 1.0));
     if (!additive_) return base / (alpha_ + beta_ * most);
     return alpha_ > 0 ? (base - beta_ * most) / alpha_ : 0;
@@ -374,6 +377,8 @@ class Weights {
   float boost_;
   bool focused_;
   std::optional<std::int8_t> query_valence_;
+  float most_strength_;
+  double most_value_;
 };
 
 bool better(const Scored& a, const Scored& b) noexcept {
@@ -482,10 +487,6 @@ class Scan {
   Scan(const View& view, std::span<const float> query, const ScoringOptions& options, std::size_t k,
        Rank rank, bool dot)
       : view_(view),
-        chunks_(view.chunks.data()),
-        row_bits_(view.row_bits),
-        row_mask_((std::size_t{1} << view.row_bits) - 1),
-        row_bytes_(view.row_bytes),
         options_(options),
         rank_(rank),
         query_(view.settings, query, dot),
@@ -496,7 +497,7 @@ class Scan {
                      ? std::min(std::max<std::size_t>(1, k / 3), view.n_vectors)
                      : 0),
         decoded_(view.settings.storage == VectorStorage::kI8 ? view.settings.row_size() : 0) {
-    batch_.overlaps.fill(1);  // without query tags (TAG-4)
+    for (Batch& batch : batches_) batch.overlaps.fill(1);  // without query tags (TAG-4)
   }
 
   Answer run() {
@@ -507,7 +508,8 @@ class Scan {
       } else {
         look_at(candidates);
       }
-      measure();
+      flush();
+      flush();
     }
     Answer answer{top_.take(), lateral_.take(), counts_};
     for (Scored& hit : answer.hits) hit.decay = weights_.of(hit.slot).decay;
@@ -517,6 +519,39 @@ class Scan {
 
  private:
   using Words = HeaderGate::Words;
+
+  // Survivors whose vectors are next.
+  struct Batch {
+    std::size_t n = 0;
+    std::array<std::uint32_t, kBatch> slots{};
+    std::array<const std::byte*, kBatch> rows{};
+    std::array<float, kBatch> scales{};
+    std::array<float, kBatch> squares{};
+    std::array<float, kBatch> overlaps{};
+    std::array<float, kBatch> importances{};
+    std::array<std::int32_t, kBatch> products{};
+    std::array<float, kBatch> dots{};
+    std::array<float, kBatch> distances{};  // the least they may be
+  };
+
+  // Where rows are.
+  class Rows {
+   public:
+    explicit Rows(const View& view) noexcept
+        : chunks_(view.chunks.data()),
+          bits_(view.row_bits),
+          mask_((std::size_t{1} << view.row_bits) - 1),
+          bytes_(view.row_bytes) {}
+    const std::byte* operator[](std::uint32_t row) const noexcept {
+      return chunks_[row >> bits_] + (row & mask_) * bytes_;
+    }
+
+   private:
+    const std::byte* const* chunks_;
+    unsigned bits_;
+    std::size_t mask_;
+    std::size_t bytes_;
+  };
 
   void sweep() {
     constexpr Words kAll{~std::uint64_t{0}, ~std::uint64_t{0}, ~std::uint64_t{0},
@@ -550,7 +585,10 @@ class Scan {
       } else {
         const kernels::GateColumns columns = gate_.columns(base);
         for (std::size_t j = i; j < i + n; ++j) {
-          if (j + kAhead < slots.size()) gate_.prefetch(slots[j + kAhead]);
+          if (j + kAhead < slots.size()) {
+            gate_.prefetch(slots[j + kAhead]);
+            if (rank_ == Rank::kScore) view_.importances.prefetch(slots[j + kAhead]);
+          }
           if (gate_.pass(columns, base, slots[j], counts_)) {
             survive(slots[j], candidates.overlap(j));
           }
@@ -571,70 +609,88 @@ class Scan {
   void survive(std::size_t slot, float overlap) {
     const RecordStore::Place& place = view_.places[slot];
     if (place.row_after == 0) return;
-    batch_.overlaps[n_] = overlap;
-    put(n_++, static_cast<std::uint32_t>(slot), place);
-    if (n_ == kBatch) measure();
+    Batch& batch = *filled_;
+    batch.overlaps[batch.n] = overlap;
+    put(batch, batch.n, static_cast<std::uint32_t>(slot), place, Rows(view_));
+    if (rank_ == Rank::kScore) batch.importances[batch.n] = view_.importances[slot];
+    ask(batch.rows[batch.n]);
+    if (++batch.n == kBatch) flush();
   }
   // Of the 64 from `first` on those in `word`.
   void survive(std::size_t first, std::uint64_t word) {
-    static_assert(CowArray<RecordStore::Place>::kPage % 64 == 0);
+    static_assert(CowArray<RecordStore::Place>::kPage % 64 == 0 &&
+                  CowArray<float>::kPage % 64 == 0);
     const RecordStore::Place* const places = &view_.places[first];
-    if (n_ + 64 > kBatch) measure();
-    std::size_t n = n_;
+    const float* const importances = rank_ == Rank::kScore ? &view_.importances[first] : nullptr;
+    if (filled_->n + 64 > kBatch) flush();
+    Batch& batch = *filled_;
+    const Rows rows(view_);
+    std::size_t n = batch.n;
     for (; word != 0; word &= word - 1) {
       const auto bit = static_cast<std::size_t>(__builtin_ctzll(word));
-      put(n, static_cast<std::uint32_t>(first + bit), places[bit]);
+      // Of a record without a vector the row is never looked at: the next record takes its place.
+      put(batch, n, static_cast<std::uint32_t>(first + bit), places[bit], rows);
+      if (importances != nullptr) batch.importances[n] = importances[bit];
+      if (n < kRowsAhead) ask(batch.rows[n]);
       n += places[bit].row_after != 0 ? 1 : 0;
     }
-    n_ = n;
+    batch.n = n;
   }
-  // Of a record without a vector the row is never looked at: the next record takes its place.
-  void put(std::size_t i, std::uint32_t slot, const RecordStore::Place& place) noexcept {
-    const std::uint32_t row = place.row_after - 1;
-    batch_.slots[i] = slot;
-    if (place.row_after != 0) {
-      batch_.rows[i] = chunks_[row >> row_bits_] + (row & row_mask_) * row_bytes_;
-    }
-    batch_.scales[i] = place.scale;
-    batch_.squares[i] = place.square;
-    if (rank_ == Rank::kScore) batch_.values[i] = weights_.most_value(slot);
+  static void put(Batch& batch, std::size_t i, std::uint32_t slot, const RecordStore::Place& place,
+                  const Rows& rows) noexcept {
+    batch.slots[i] = slot;
+    if (place.row_after != 0) batch.rows[i] = rows[place.row_after - 1];
+    batch.scales[i] = place.scale;
+    batch.squares[i] = place.square;
+  }
+  // Asks for a row, which is measured when another batch is full: rows of a filter lie far apart,
+  // and those that begin a batch would be waited for.
+  void ask(const std::byte* row) const noexcept {
+    for (std::size_t i = 0; i < view_.row_bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
+  }
+
+  // The batch is full or the last one: the one before it is measured while its rows come.
+  void flush() {
+    measure();
+    std::swap(filled_, measured_);
   }
 
   // Phase 5 of the batch.
   void measure() {
-    const std::size_t n = std::exchange(n_, 0);
+    const std::size_t n = std::exchange(measured_->n, 0);
+    if (n == 0) return;
     counts_.vectors += n;
     const kernels::Table& kernels = kernels::active();
     const std::size_t size = view_.settings.row_size();
     if (view_.settings.storage == VectorStorage::kI8) {
       kernels.dot_i8(query_.codes().data(),
-                     reinterpret_cast<const std::int8_t* const*>(batch_.rows.data()), n, size,
-                     batch_.products.data());
-      kernels.scale_dots(batch_.products.data(), batch_.scales.data(), query_.scale(), kBatch,
-                         batch_.dots.data());
+                     reinterpret_cast<const std::int8_t* const*>(measured_->rows.data()), n, size,
+                     measured_->products.data());
+      kernels.scale_dots(measured_->products.data(), measured_->scales.data(), query_.scale(),
+                         kBatch, measured_->dots.data());
     } else {
       kernels.dot_f32(query_.values().data(),
-                      reinterpret_cast<const float* const*>(batch_.rows.data()), n, size,
-                      batch_.dots.data());
+                      reinterpret_cast<const float* const*>(measured_->rows.data()), n, size,
+                      measured_->dots.data());
     }
     std::array<std::uint64_t, kBatch / 64> within{};
-    kernels.least_distances(query_.bounds(), batch_.dots.data(), batch_.squares.data(), kBatch,
-                            limit_, batch_.distances.data(), within.data());
+    kernels.least_distances(query_.bounds(), measured_->dots.data(), measured_->squares.data(),
+                            kBatch, limit_, measured_->distances.data(), within.data());
     if (options_.lateral_distance) {
       for (std::size_t i = 0; i < n; ++i) {
-        if (batch_.overlaps[i] >= 0.5F) {
+        if (measured_->overlaps[i] >= 0.5F) {
           weigh_both(i, *options_.lateral_distance);
-        } else if (batch_.distances[i] <= limit_) {
+        } else if (measured_->distances[i] <= limit_) {
           weigh(i);
         }
       }
       return;
     }
-    if (rank_ == Rank::kScore) bound_scores();
+    if (rank_ == Rank::kScore && top_.full()) leave_possible(within);
     for (std::size_t w = 0; w * 64 < n; ++w) {
       for (std::uint64_t word = within[w]; word != 0; word &= word - 1) {
         const std::size_t i = w * 64 + static_cast<std::size_t>(__builtin_ctzll(word));
-        if (i < n && batch_.distances[i] <= limit_) weigh(i);
+        if (i < n && measured_->distances[i] <= limit_) weigh(i);
       }
     }
   }
@@ -646,36 +702,39 @@ class Scan {
                             const Weights::Weight& weight) const noexcept {
     return rank_ == Rank::kSimilarity
                ? similarity
-               : weights_.score(batch_.slots[i], similarity, batch_.overlaps[i], weight);
+               : weights_.score(measured_->slots[i], similarity, measured_->overlaps[i], weight);
   }
   void weigh(std::size_t i) {
-    const std::uint32_t slot = batch_.slots[i];
+    const std::uint32_t slot = measured_->slots[i];
     Weights::Weight weight{};
-    if (rank_ == Rank::kScore) {
-      if (!top_.takes(batch_.scores[i], slot)) return;
-      weight = weights_.of(slot);
-    }
-    const float similarity = this->similarity(batch_.distances[i]);
+    if (rank_ == Rank::kScore) weight = weights_.of(slot);
+    const float similarity = this->similarity(measured_->distances[i]);
     if (top_.takes(score(i, similarity, weight), slot)) offer(i, exact(i), weight);
   }
 
-  // The most that each of the batch can score.
-  void bound_scores() noexcept {
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      batch_.scores[i] =
-          weights_.most(similarity(batch_.distances[i]), batch_.overlaps[i], batch_.values[i]);
+  // Takes out what cannot enter, as far as that can be told from its importance.
+  void leave_possible(std::array<std::uint64_t, kBatch / 64>& within) const noexcept {
+    constexpr std::size_t kGroup = 16;
+    std::array<float, kBatch> scores{};
+    weights_.most(*measured_, options_.strictness, scores);
+    for (std::size_t first = 0; first < kBatch; first += kGroup) {
+      std::uint64_t impossible = 0;
+      for (std::size_t i = 0; i < kGroup; ++i) {
+        impossible |= std::uint64_t{scores[first + i] < top_.least()} << i;
+      }
+      within[first / 64] &= ~(impossible << first % 64);
     }
   }
 
   // A record that may be lateral (SCO-15).
   void weigh_both(std::size_t i, float threshold) {
-    const std::uint32_t slot = batch_.slots[i];
-    const float least = batch_.distances[i];
+    const std::uint32_t slot = measured_->slots[i];
+    const float least = measured_->distances[i];
     const float most = most_distance(i);
     const Weights::Weight weight = weights_.of(slot);
     const bool enters = least <= threshold && top_.takes(score(i, similarity(least), weight), slot);
     const auto lateral = [&](float distance) {
-      return distance / (1 + distance) * batch_.overlaps[i] * weight.importance;
+      return distance / (1 + distance) * measured_->overlaps[i] * weight.importance;
     };
     const bool enters_lateral =
         most > threshold && lateral_.takes(lateral(most) * (1 + 1e-5F), slot);
@@ -690,7 +749,7 @@ class Scan {
 
   void offer(std::size_t i, float distance, const Weights::Weight& weight) {
     const float similarity = this->similarity(distance);
-    top_.offer({batch_.slots[i], score(i, similarity, weight), similarity, distance, 0});
+    top_.offer({measured_->slots[i], score(i, similarity, weight), similarity, distance, 0});
     if (!top_.full()) return;
     // Beyond this distance no record enters; a little more for the rounding of scores.
     const double least = top_.least() * (1 - 1e-5);
@@ -703,12 +762,12 @@ class Scan {
   [[nodiscard]] float exact(std::size_t i) {
     ++counts_.exact;
     if (view_.settings.storage == VectorStorage::kF32) {
-      return query_.distance(reinterpret_cast<const float*>(batch_.rows[i]));
+      return query_.distance(reinterpret_cast<const float*>(measured_->rows[i]));
     }
-    const auto* codes = reinterpret_cast<const std::int8_t*>(batch_.rows[i]);
-    if (!query_.bounds().dot) return query_.distance(codes, batch_.scales[i]);
+    const auto* codes = reinterpret_cast<const std::int8_t*>(measured_->rows[i]);
+    if (!query_.bounds().dot) return query_.distance(codes, measured_->scales[i]);
     for (std::size_t j = 0; j < decoded_.size(); ++j) {
-      decoded_[j] = static_cast<float>(codes[j]) * batch_.scales[i];
+      decoded_[j] = static_cast<float>(codes[j]) * measured_->scales[i];
     }
     return query_.distance(decoded_.data());
   }
@@ -716,31 +775,13 @@ class Scan {
   // The other end of what `least_distances` gives.
   [[nodiscard]] float most_distance(std::size_t i) const noexcept {
     const kernels::DistanceBounds& bounds = query_.bounds();
-    const float sum = bounds.query_square + batch_.squares[i];
-    const float dot = batch_.dots[i] - bounds.margin * std::sqrt(batch_.squares[i]);
+    const float sum = bounds.query_square + measured_->squares[i];
+    const float dot = measured_->dots[i] - bounds.margin * std::sqrt(measured_->squares[i]);
     if (bounds.dot) return Query::distance_of_dot(dot - bounds.slack * sum) * (1 + 1e-6F);
     return std::sqrt(std::max(0.0F, sum + bounds.slack * sum - 2 * dot)) * (1 + 1e-6F);
   }
 
-  // Survivors whose vectors are next.
-  struct Batch {
-    std::array<std::uint32_t, kBatch> slots{};
-    std::array<const std::byte*, kBatch> rows{};
-    std::array<float, kBatch> scales{};
-    std::array<float, kBatch> squares{};
-    std::array<float, kBatch> overlaps{};
-    std::array<float, kBatch> values{};  // the most that importance and strength can weigh
-    std::array<std::int32_t, kBatch> products{};
-    std::array<float, kBatch> dots{};
-    std::array<float, kBatch> distances{};  // the least they may be
-    std::array<float, kBatch> scores{};     // the most they may be
-  };
-
   const View& view_;
-  const std::byte* const* chunks_;
-  unsigned row_bits_;
-  std::size_t row_mask_;
-  std::size_t row_bytes_;
   const ScoringOptions& options_;
   Rank rank_;
   Query query_;
@@ -750,8 +791,9 @@ class Scan {
   Top lateral_;
   std::vector<float> decoded_;
   PhaseCounts counts_;
-  Batch batch_;
-  std::size_t n_ = 0;
+  std::array<Batch, 2> batches_;
+  Batch* filled_ = &batches_[0];
+  Batch* measured_ = &batches_[1];
   float limit_ = std::numeric_limits<float>::infinity();
 };
 
