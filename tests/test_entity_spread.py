@@ -146,3 +146,55 @@ def test_arguments_of_spread() -> None:
     assert len(memories) == len(activations) == 0
     assert paths.size == 0
     assert isinstance(memories, np.ndarray)
+
+
+@given(
+    st.lists(st.tuples(entity, st.integers(0, 15)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 20), st.floats(0, 1)), max_size=5),
+    st.sampled_from([0.5, 3.0]),
+    st.integers(1, 8),
+    st.sampled_from([0.0, 0.3]),
+    st.integers(1, 20),
+)
+@settings(max_examples=200, deadline=None)
+def test_each_memory_leads_where_its_entities_lead(
+    links: list[tuple[int, int]],
+    seeds: list[tuple[int, float]],
+    few: float,
+    most: int,
+    least: float,
+    limit: int,
+) -> None:
+    """EXP-1 (5e): `spread_each` is `spread` from the entities of each memory."""
+    directory = EntityDirectory()
+    directory.intern([f"e{number}" for number in range(10)], "OTHER")
+    for one, memory in links:
+        directory.link(one, memory)
+    expected = []
+    for place, (memory, strength) in enumerate(seeds):
+        own = directory.entities_for_memory(memory)
+        if not len(own):
+            continue
+        each = strength * min(1.0, few / len(own)) ** 0.25
+        slots, activations, ways = directory.spread(own, each, 0, 0, most, None, least, limit)
+        expected += [
+            (place, slot, activation, way[0])
+            for slot, activation, way in zip(
+                slots.tolist(), activations.tolist(), ways.tolist(), strict=True
+            )
+        ]
+    memories = np.asarray([memory for memory, _ in seeds], np.uint32)
+    strengths = np.asarray([strength for _, strength in seeds])
+    found = directory.spread_each(memories, strengths, few, most, least, limit)
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
+
+
+def test_arguments_of_spread_each() -> None:
+    directory = EntityDirectory()
+    with pytest.raises(ValueError, match="strengths must be one for each of 2 memories, not 1"):
+        directory.spread_each([0, 1], [1.0])
+    with pytest.raises(ValueError, match=r"strengths must be in \[0, 1\]"):
+        directory.spread_each([0], [1.5])
+    with pytest.raises(ValueError, match=r"few must be in \[1e-06, 1e\+06\], not 0"):
+        directory.spread_each([0], [1.0], few=0)
+    assert [len(column) for column in directory.spread_each([7], [1.0])] == [0, 0, 0, 0]

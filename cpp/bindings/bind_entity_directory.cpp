@@ -386,6 +386,32 @@ void register_entity_directory(py::module_& module) {
           py::arg("starts").noconvert(), py::arg("strengths").noconvert(), py::arg("steps"),
           py::arg("share"), py::arg("most_links"), py::arg("least"), py::arg("most"),
           py::arg("hyper").none(true))
+      .def(
+          "spread_each",
+          [](const Directory& directory, const Ids& memories, const Array<double>& strengths,
+             double few, std::uint32_t most_links, double least, std::size_t most) {
+            const auto seeds = span_of(memories);
+            const auto strength_span = span_of(strengths);
+            const SpreadLimits limits{0, 0, most_links, least, most};
+            const auto found = read(directory, [&](const View& view) {
+              return spread_memories(view, seeds, strength_span, few, limits);
+            });
+            const auto n = static_cast<py::ssize_t>(found.size());
+            Ids places(n);
+            Ids slots(n);
+            Ids entities(n);
+            Array<double> activations(n);
+            for (py::ssize_t i = 0; i < n; ++i) {
+              const NamedTogether& one = found[static_cast<std::size_t>(i)];
+              places.mutable_data()[i] = one.seed;
+              slots.mutable_data()[i] = one.memory;
+              entities.mutable_data()[i] = one.entity;
+              activations.mutable_data()[i] = one.activation;
+            }
+            return py::make_tuple(places, slots, activations, entities);
+          },
+          py::arg("memories").noconvert(), py::arg("strengths").noconvert(), py::arg("few"),
+          py::arg("most_links"), py::arg("least"), py::arg("most"))
       .def("memory_usage",
            [](const Directory& directory) {
              const auto memory = read(directory, [](const View& view) { return view.memory(); });

@@ -1,11 +1,12 @@
 #include "graph/cross_capture.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "graph/visited.hpp"
 
@@ -204,17 +205,23 @@ void CrossCapture::View::add_newest(std::uint32_t tag, std::size_t limit,
                                     std::optional<std::span<const std::uint32_t>> allow,
                                     std::vector<std::uint32_t>& slots) const {
   const Cursor cursor(*this, tag);
+  if (!allow) {
+    for (std::size_t i = cursor.n_pieces(); i-- > 0 && slots.size() < limit;) {
+      const Slots piece = cursor.piece(i);
+      const std::size_t n = std::min(limit - slots.size(), piece.size());
+      slots.insert(slots.end(), piece.rbegin(), piece.rbegin() + static_cast<std::ptrdiff_t>(n));
+    }
+    return;
+  }
   // Both sides leap to where the other one is.
   std::uint32_t slot = cursor.last(kNone - 1);
   while (slot != kNone && slots.size() < limit) {
-    if (allow) {
-      const auto after = std::upper_bound(allow->begin(), allow->end(), slot);
-      if (after == allow->begin()) return;
-      allow = Slots(allow->begin(), after);
-      if (allow->back() != slot) {
-        slot = cursor.last(allow->back());
-        continue;
-      }
+    const auto after = std::upper_bound(allow->begin(), allow->end(), slot);
+    if (after == allow->begin()) return;
+    allow = Slots(allow->begin(), after);
+    if (allow->back() != slot) {
+      slot = cursor.last(allow->back());
+      continue;
     }
     slots.push_back(slot);
     if (slot == 0) return;
@@ -265,14 +272,20 @@ CrossCapture::Expansion CrossCapture::View::expand(
     }
   }
 
-  std::vector<std::uint32_t> order(found.slots.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return found.scores[a] != found.scores[b] ? found.scores[a] > found.scores[b]
-                                              : found.slots[a] < found.slots[b];
-  });
+  // Scores are not negative, so their bits ascend as they do.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+  order.reserve(found.slots.size());
+  for (std::uint32_t i = 0; i < found.slots.size(); ++i) {
+    const std::uint64_t score = ~std::bit_cast<std::uint32_t>(found.scores[i] + 0.0F);
+    order.emplace_back(score << 32 | found.slots[i], i);
+  }
+  std::sort(order.begin(), order.end());
   Expansion sorted;
-  for (const std::uint32_t i : order) {
+  sorted.slots.reserve(order.size());
+  sorted.scores.reserve(order.size());
+  sorted.from.reserve(order.size());
+  sorted.to.reserve(order.size());
+  for (const auto& [key, i] : order) {
     sorted.slots.push_back(found.slots[i]);
     sorted.scores.push_back(found.scores[i]);
     sorted.from.push_back(found.from[i]);

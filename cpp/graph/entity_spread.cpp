@@ -156,4 +156,22 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
   return found;
 }
 
+std::vector<NamedTogether> spread_memories(const EntityDirectory::View& directory,
+                                           std::span<const std::uint32_t> memories,
+                                           std::span<const double> strengths, double few,
+                                           const SpreadLimits& limits) {
+  std::vector<NamedTogether> found;
+  std::vector<double> each;
+  for (std::uint32_t seed = 0; seed < memories.size(); ++seed) {
+    const std::span<const std::uint32_t> own = directory.entities_of(memories[seed]);
+    if (own.empty()) continue;
+    const double share = std::min(1.0, few / static_cast<double>(own.size()));
+    each.assign(own.size(), strengths[seed] * std::pow(share, 0.25));
+    for (const ActivatedMemory& one : spread_entities(directory, nullptr, own, each, limits)) {
+      found.push_back({seed, one.memory, one.path[0], one.activation});
+    }
+  }
+  return found;
+}
+
 }  // namespace spector

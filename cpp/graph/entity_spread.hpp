@@ -46,4 +46,20 @@ struct ActivatedMemory {
                                                            std::span<const double> strengths,
                                                            const SpreadLimits& limits);
 
+// A memory that another one, of place `seed` among those given, leads to by way of `entity`.
+struct NamedTogether {
+  std::uint32_t seed;
+  std::uint32_t memory;
+  std::uint32_t entity;
+  double activation;
+};
+
+// `spread_entities` without steps from the entities of each memory, one memory after the other.
+// Each entity has the memory's strength, and where there are more than `few` of them that times
+// (few / their number)^(1/4).
+[[nodiscard]] std::vector<NamedTogether> spread_memories(const EntityDirectory::View& directory,
+                                                         std::span<const std::uint32_t> memories,
+                                                         std::span<const double> strengths,
+                                                         double few, const SpreadLimits& limits);
+
 }  // namespace spector

@@ -70,22 +70,6 @@ void keep_first(std::vector<T>& items, std::size_t limit, const Less& less) {
   items.erase(middle, items.end());
 }
 
-template <class Table, class Less>
-auto best_partners(const Table& table, std::uint32_t tag, std::size_t limit,
-                   std::span<const std::uint32_t> except, const Less& before) {
-  using Partner = TagCoActivation::Partner<decltype(table.find(0, 0)->value)>;
-  std::vector<Partner> found;
-  found.reserve(table.partners(tag).size());
-  for (const std::uint32_t partner : table.partners(tag)) {
-    if (std::find(except.begin(), except.end(), partner) != except.end()) continue;
-    found.push_back({partner, table.find(tag, partner)->value});
-  }
-  keep_first(found, limit, [&](const Partner& a, const Partner& b) {
-    return a.value != b.value ? a.value > b.value : before(a.tag, b.tag);
-  });
-  return found;
-}
-
 }  // namespace
 
 std::uint32_t TagCoActivation::View::co_activation(std::uint32_t a,
@@ -101,14 +85,42 @@ float TagCoActivation::View::weight(std::uint32_t from, std::uint32_t to) const 
 
 std::vector<TagCoActivation::Partner<std::uint32_t>> TagCoActivation::View::associated(
     std::uint32_t number, std::size_t limit, std::span<const std::uint32_t> except) const {
-  return best_partners(counts_, number, limit, except,
-                       [this](std::uint32_t a, std::uint32_t b) { return before(a, b); });
+  using Partner = Partner<std::uint32_t>;
+  const auto better = [this](const Partner& a, const Partner& b) {
+    return a.value != b.value ? a.value > b.value : before(a.tag, b.tag);
+  };
+  std::vector<Partner> best;  // a heap with the worst in front
+  if (limit == 0) return best;
+  for (const std::uint32_t partner : counts_.partners(number)) {
+    const bool full = best.size() == limit;
+    // Of a tag's memories no more can be of both: most partners of a common tag are rare ones.
+    if (full && n_memories_[partner] < best.front().value) continue;
+    if (std::find(except.begin(), except.end(), partner) != except.end()) continue;
+    const Partner found{partner, counts_.find(number, partner)->value};
+    if (full && !better(found, best.front())) continue;
+    if (full) {
+      std::pop_heap(best.begin(), best.end(), better);
+      best.back() = found;
+    } else {
+      best.push_back(found);
+    }
+    std::push_heap(best.begin(), best.end(), better);
+  }
+  std::sort_heap(best.begin(), best.end(), better);
+  return best;
 }
 
 std::vector<TagCoActivation::Partner<float>> TagCoActivation::View::predict(
     std::uint32_t number, std::size_t limit) const {
-  return best_partners(edges_, number, limit, {},
-                       [this](std::uint32_t a, std::uint32_t b) { return before(a, b); });
+  std::vector<Partner<float>> found;
+  found.reserve(edges_.partners(number).size());
+  for (const std::uint32_t partner : edges_.partners(number)) {
+    found.push_back({partner, edges_.find(number, partner)->value});
+  }
+  keep_first(found, limit, [this](const Partner<float>& a, const Partner<float>& b) {
+    return a.value != b.value ? a.value > b.value : before(a.tag, b.tag);
+  });
+  return found;
 }
 
 template <class Entry>

@@ -80,33 +80,37 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
 
 Gains add_layers(std::span<const Layer> layers) {
   struct Part {
-    std::uint32_t slot;
-    std::uint32_t layer;
+    std::uint64_t key;  // the slot, then the layer
     double activation;
     double scale;
   };
+  std::size_t most = 0;
+  for (const Layer& layer : layers) most += layer.slots.size();
   std::vector<Part> parts;
+  parts.reserve(most);
   for (const Layer& layer : layers) {
     for (std::size_t i = 0; i < layer.slots.size(); ++i) {
       if (layer.activations[i] > 0) {
-        parts.push_back({layer.slots[i], layer.number, layer.activations[i], layer.scale});
+        parts.push_back({std::uint64_t{layer.slots[i]} << 32 | layer.number, layer.activations[i],
+                         layer.scale});
       }
     }
   }
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
-    if (a.slot != b.slot) return a.slot < b.slot;
-    if (a.layer != b.layer) return a.layer < b.layer;
-    return a.activation > b.activation;
-  });
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key < b.key; });
   Gains found;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool same_slot = i > 0 && parts[i].slot == parts[i - 1].slot;
-    if (same_slot && parts[i].layer == parts[i - 1].layer) continue;
-    if (!same_slot) {
-      found.slots.push_back(parts[i].slot);
+  found.slots.reserve(parts.size());
+  found.gains.reserve(parts.size());
+  for (std::size_t i = 0; i < parts.size();) {
+    Part strongest = parts[i];
+    for (++i; i < parts.size() && parts[i].key == strongest.key; ++i) {
+      if (parts[i].activation > strongest.activation) strongest = parts[i];
+    }
+    const auto slot = static_cast<std::int64_t>(strongest.key >> 32);
+    if (found.slots.empty() || found.slots.back() != slot) {
+      found.slots.push_back(slot);
       found.gains.push_back(0);
     }
-    found.gains.back() += parts[i].scale * parts[i].activation;
+    found.gains.back() += strongest.scale * strongest.activation;
   }
   return found;
 }
@@ -117,12 +121,17 @@ Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> sco
     std::int64_t slot;
     double score;
   };
+  const auto before = [](const Entry& a, const Entry& b) { return a.slot < b.slot; };
   std::vector<Entry> entries;
   entries.reserve(slots.size() + extra.size());
   for (std::size_t i = 0; i < slots.size(); ++i) entries.push_back({slots[i], scores[i]});
+  const auto own = static_cast<std::ptrdiff_t>(slots.size());
   for (std::size_t i = 0; i < extra.size(); ++i) entries.push_back({extra[i], gains[i]});
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.slot < b.slot; });
+  std::sort(entries.begin(), entries.begin() + own, before);
+  if (!std::is_sorted(entries.begin() + own, entries.end(), before)) {
+    std::sort(entries.begin() + own, entries.end(), before);
+  }
+  std::inplace_merge(entries.begin(), entries.begin() + own, entries.end(), before);
   std::size_t n = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (n > 0 && entries[n - 1].slot == entries[i].slot) {

@@ -268,6 +268,15 @@ class EntityDirectory:
         most: int,
         hyper: HyperGraph | None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]: ...
+    def spread_each(
+        self,
+        memories: NDArray[np.uint32],
+        strengths: NDArray[np.float64],
+        few: float,
+        most_links: int,
+        least: float,
+        most: int,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]: ...
     def collect_memories(
         self,
         starts: NDArray[np.uint32],

@@ -84,6 +84,10 @@ class CrossCapture(Exportable):
         """Memories that have the tag."""
         return self._core.n(arguments.tag("tag", tag))
 
+    def n_folded(self, tag: str) -> int:
+        """`n` of a tag in its folded form."""
+        return self._core.n(tag)
+
     def slots(self, tag: str) -> NDArray[np.uint32]:
         """Memories that have the tag, newest first: from the highest slot."""
         return self._core.slots(arguments.tag("tag", tag))

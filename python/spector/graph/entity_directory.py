@@ -516,6 +516,55 @@ class EntityDirectory(Exportable):
             None if hyper is None else hyper._core,
         )
 
+    def spread_each(
+        self,
+        memories: ArrayLike,
+        strengths: ArrayLike,
+        few: float = 3,
+        most_memories: int = 1000,
+        least: float = 0.0,
+        limit: int = 1_000_000,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
+        """`spread` without steps from the entities of each of these memories by itself (EXP-1).
+
+        Parameters
+        ----------
+        memories : array of int
+        strengths : array of float
+            One for each, in [0, 1]: that of its entities, where it has more than `few` times
+            (few / their number)^(1/4).
+        few : float
+            Above 0.
+        most_memories, least, limit
+            As in `spread`, of each memory.
+
+        Returns
+        -------
+        seeds : ndarray of uint32
+            Places in `memories`, ascending.
+        reached : ndarray of uint32
+            Slots, of each seed ascending; the seed itself is among them.
+        activations : ndarray of float64
+        entities : ndarray of uint32
+            The one that leads there.
+        """
+        seeds = arguments.slots("memories", memories)
+        given = np.ascontiguousarray(strengths, np.float64)
+        if given.shape != seeds.shape:
+            raise ValueError(
+                f"strengths must be one for each of {len(seeds)} memories, not {given.size}"
+            )
+        if given.size and not (given.min() >= 0 and given.max() <= 1):
+            raise ValueError("strengths must be in [0, 1]")
+        return self._core.spread_each(
+            seeds,
+            given,
+            arguments.real("few", few, 1e-6, 1e6),
+            arguments.whole("most_memories", most_memories, 0, arguments.MAX_SLOT),
+            arguments.real("least", least, 0, 1),
+            arguments.whole("limit", limit, 0, arguments.MAX_SLOT),
+        )
+
     def _walk(
         self,
         start: ArrayLike,

@@ -80,6 +80,13 @@ class Widening:
         """The stores."""
         return self.context.replica.graphs
 
+    def known(self, size: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]:
+        """Seeds below `size`, and their strengths."""
+        if not len(self.seeds) or self.seeds.max() < size:
+            return self.seeds, self.strengths
+        below = self.seeds < size
+        return self.seeds[below], self.strengths[below]
+
     def read(self, slots: Iterable[int]) -> dict[int, MemoryRow]:
         """The memories in these slots, each read once for all steps."""
         missing = sorted(set(slots) - self.rows.keys())
@@ -119,8 +126,9 @@ class Reached:
         self, slots: npt.NDArray[np.uint32], activations: npt.NDArray[np.float64]
     ) -> None:
         """`raise_to` for several, where nobody wants to know the ways."""
-        self.slots.append(slots)
-        self.activations.append(activations)
+        if len(slots):
+            self.slots.append(slots)
+            self.activations.append(activations)
 
     def close(self) -> None:
         """Put what was noted one by one to the rest."""
@@ -136,12 +144,13 @@ Step = Callable[[Widening, Reached], None]
 def temporal(widening: Widening, reached: Reached) -> None:
     """What was told shortly before and after each seed, in its session (TMP-4)."""
     chain = widening.graphs.temporal
-    known = widening.seeds < len(chain)
-    seeds, strengths = widening.seeds[known], widening.strengths[known]
+    if not chain.link_count:
+        return
+    seeds, strengths = widening.known(len(chain))
     for backward, share in ((False, _FORWARD), (True, _BACKWARD)):
         ends, slots = chain.followers(seeds, _HOPS, backward)
         if not reached.traced:
-            reached.raise_many(slots, np.repeat(share * strengths, np.diff(ends)))
+            reached.raise_many(slots, (share * strengths).repeat(ends[1:] - ends[:-1]))
             continue
         direction = "before" if backward else "after"
         for place, seed in enumerate(seeds.tolist()):
@@ -152,11 +161,13 @@ def temporal(widening: Widening, reached: Reached) -> None:
 def hebbian(widening: Widening, reached: Reached) -> None:
     """What is associated with each seed, over at most two edges (HEB-11)."""
     graph = widening.graphs.hebbian
-    known = widening.seeds < len(graph)
-    seeds, strengths = widening.seeds[known], widening.strengths[known]
+    if not graph.edge_count:
+        return
+    seeds, strengths = widening.known(len(graph))
     ends, slots, weights = graph.spread_each(seeds, limit=_ASSOCIATED)
-    lengths: npt.NDArray[np.int64] = np.diff(ends, prepend=np.uint64(0)).astype(np.int64)
-    activations = weights.astype(np.float64) * np.repeat(strengths, lengths)
+    lengths = ends.astype(np.int64)
+    lengths[1:] -= lengths[:-1].copy()
+    activations = weights * strengths.repeat(lengths)
     if not reached.traced:
         reached.raise_many(slots, activations)
         return
@@ -259,41 +270,48 @@ def entity(widening: Widening, reached: Reached) -> None:
         found = directory.spread(
             sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper, _LEAST, _MOST
         )
-        _raise_all(reached, directory, found, None)
-    seeds = widening.seeds[:_ENTITY_SEEDS].tolist()
-    base = dict(zip(widening.slots.tolist(), widening.shares.tolist(), strict=True))
-    for seed, strength in zip(seeds, widening.strengths.tolist(), strict=False):
-        own = directory.entities_for_memory(seed)
-        if not len(own):
-            continue
-        # One of many says less.
-        each = strength * min(1.0, _FEW_NAMES / len(own)) ** 0.25
-        slots, activations, paths = directory.spread(
-            own, each, 0, 0, _MOST_MEMORIES, None, _LEAST, _MOST
-        )
-        # It does not pass the seed that leads to it.
-        room = [_BELOW * strength - base.get(slot, 0.0) for slot in slots.tolist()]
-        activations = np.minimum(activations, np.asarray(room) / reached.weight)
-        _raise_all(reached, directory, (slots, activations, paths), seed)
+        _raise_all(reached, directory, found)
+    _raise_together(widening, reached, directory)
+
+
+def _raise_together(widening: Widening, reached: Reached, directory: EntityDirectory) -> None:
+    """What mentions what the first seeds mention; it does not pass the seed that leads to it."""
+    seeds = widening.seeds[:_ENTITY_SEEDS]
+    strengths = widening.strengths[:_ENTITY_SEEDS]
+    places, slots, activations, ways = directory.spread_each(
+        seeds, strengths, _FEW_NAMES, _MOST_MEMORIES, _LEAST, _MOST
+    )
+    if not len(slots):
+        return
+    order = np.argsort(widening.slots)
+    listed = widening.slots[order]
+    at = np.minimum(np.searchsorted(listed, slots), len(listed) - 1)
+    own = np.where(listed[at] == slots, widening.shares[order][at], 0.0)
+    room = (_BELOW * strengths)[places] - own
+    activations = np.minimum(activations, room / reached.weight)
+    kept = (activations >= _LEAST) & (slots != seeds[places])
+    if not reached.traced:
+        reached.raise_many(slots[kept], activations[kept])
+        return
+    columns = (slots, activations, seeds[places], ways)
+    for slot, activation, seed, way in zip(
+        *(column[kept].tolist() for column in columns), strict=True
+    ):
+        reached.raise_to(slot, activation, seed, directory.name(way))
 
 
 def _raise_all(
     reached: Reached,
     directory: EntityDirectory,
     found: tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64], npt.NDArray[np.uint32]],
-    seed: int | None,
 ) -> None:
-    """Note what `EntityDirectory.spread` found, but for the seed itself and what is next to
-    nothing."""
-    kept = found[1] >= _LEAST
-    if seed is not None:
-        kept &= found[0] != seed
+    """Note what `EntityDirectory.spread` found for the query."""
     if not reached.traced:
-        reached.raise_many(found[0][kept], found[1][kept])
+        reached.raise_many(found[0], found[1])
         return
-    for slot, activation, way in zip(*(column[kept].tolist() for column in found), strict=True):
+    for slot, activation, way in zip(*(column.tolist() for column in found), strict=True):
         via = " > ".join(directory.name(each) for each in way if each != _NOBODY)
-        reached.raise_to(slot, activation, seed, via)
+        reached.raise_to(slot, activation, None, via)
 
 
 def hyperedge(widening: Widening, reached: Reached) -> None:
@@ -323,7 +341,7 @@ def hyperedge(widening: Widening, reached: Reached) -> None:
 def cross_capture(widening: Widening, reached: Reached) -> None:
     """What has tags that occur together with those of the query, or of the first seeds (XCP-3)."""
     graphs = widening.graphs
-    if not len(graphs.capture):
+    if not len(graphs.coactivation):
         return
     tags = list(widening.context.options.tags)
     if not tags:
@@ -354,6 +372,7 @@ STEPS: Final[dict[str, Step]] = {
     "hyperedge": hyperedge,
     "cross_capture": cross_capture,
 }
+LAST: Final[dict[str, Step]] = {"author": author}
 
 
 def widen(context: RecallContext, reader: Reader) -> None:
@@ -370,16 +389,19 @@ def widen(context: RecallContext, reader: Reader) -> None:
     best = 0.0  # of the lists; where they found nothing, of the lifts
     rows: dict[int, MemoryRow] = {}
     paths = context.paths if options.trace else None
-    for steps in (LIFTS, STEPS, {"author": author}):
-        slots, scores = context.found
+    weights = dict(options.graph_weights)
+    widening = None
+    for steps in (LIFTS, STEPS, LAST):
+        if widening is None:
+            slots, scores = context.found
+            n = int(np.count_nonzero(scores[:_SEEDS] > 0))
+            strengths = scores[:n].astype(np.float64) / (float(scores[0]) if n else 1.0)
+            if n and not best:
+                best = float(scores[0])
+            seeds = slots[:n].astype(np.uint32)
+            widening = Widening(context, reader, slots, seeds, strengths, rows)
         first_path = len(context.paths)
-        n = min(_SEEDS, int(np.count_nonzero(scores > 0)))
-        strengths = scores[:n].astype(np.float64) / (float(scores[0]) if n else 1.0)
-        if n and not best:
-            best = float(scores[0])
-        widening = Widening(context, reader, slots, slots[:n].astype(np.uint32), strengths, rows)
         layers: list[Reached] = []
-        weights = dict(options.graph_weights)
         for name, step in steps.items():
             weight = weights[name]
             if not weight:
@@ -391,9 +413,11 @@ def widen(context: RecallContext, reader: Reader) -> None:
                 context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
                 continue
             reached.close()
-            layers.append(reached)
-        if any(layer.slots for layer in layers):
+            if reached.slots:
+                layers.append(reached)
+        if layers:
             _accumulate(context, layers, first_path)
+            widening = None  # other seeds
 
 
 def _passes_gate(

@@ -305,10 +305,17 @@ class Graphs:
         self, slots: npt.NDArray[np.int64], authors: Sequence[int]
     ) -> npt.NDArray[np.bool_]:
         """Which of these memories are by one of the authors."""
-        own = np.zeros(len(slots), np.uint32)
-        known = slots < len(self._author_of)
-        own[known] = self._author_of[slots[known]]
-        return np.isin(own, np.asarray(authors, np.uint32))
+        author_of = self._author_of
+        if len(slots) and slots.max() >= len(author_of):
+            own = np.zeros(len(slots), np.uint32)
+            known = slots < len(author_of)
+            own[known] = author_of[slots[known]]
+        else:
+            own = author_of[slots]
+        found = np.zeros(len(slots), np.bool_)
+        for author in authors:
+            found |= own == author
+        return found
 
     def tags_in(self, text: str) -> tuple[str, ...]:
         """The tags of memories that occur in a text, as one to three words in a row (XCP-3)."""
@@ -319,7 +326,7 @@ class Graphs:
         for place in range(len(parts)):
             for length in range(1, min(_TAG_WORDS, len(parts) - place) + 1):
                 tag = " ".join(parts[place : place + length]).strip(_AROUND)
-                if tag and self.capture.n(tag):
+                if tag and self.capture.n_folded(tag):
                     found[tag] = None
         return tuple(found)
 
