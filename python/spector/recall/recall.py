@@ -14,7 +14,7 @@ from spector.records import ScoringOptions
 from spector.store.filters import Filter
 from spector.store.journal import Reader, damaged
 from spector.store.learning import first_tags
-from spector.store.model import MemoryRow, tags_of, to_memory
+from spector.store.model import MemoryRow, tags_of
 from spector.store.replica import Replica
 from spector.store.space import Space
 
@@ -168,16 +168,12 @@ def _answer(
     traces = _traces(context, reader) if context is not None and options.trace else {}
     listed = context.listed if context is not None else frozenset()
     found = "standard" if situation.focus is None else "hyperfocus"
-    hits = [
-        Hit(_REMINDER_SCORE, to_memory(rows[slot]), mode="reminder") for slot in due if slot in rows
-    ]
+    hits = [Hit(_REMINDER_SCORE, rows[slot], mode="reminder") for slot in due if slot in rows]
     hits += [
-        Hit(
-            score, to_memory(rows[slot]), traces.get(slot, ()), found if slot in listed else "graph"
-        )
+        Hit(score, rows[slot], traces.get(slot, ()), found if slot in listed else "graph")
         for slot, score in zip(slots, scores, strict=True)
     ]
-    hits += [Hit(score, to_memory(rows[slot]), mode="lateral") for slot, score in lateral]
+    hits += [Hit(score, rows[slot], mode="lateral") for slot, score in lateral]
     return Answer(
         hits,
         () if context is None else tuple(context.degraded),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from spector.profiles import DEFAULT
-from spector.store.model import Memory
+from spector.store.model import Memory, MemoryRow, tags_of, to_memory
 
 if TYPE_CHECKING:
     from spector.lexical import TermScore
@@ -58,9 +58,20 @@ class Hit:
     """
 
     score: float
-    memory: Memory
+    _row: MemoryRow = field(repr=False)
     trace: tuple[Edge, ...] = ()
     mode: str = "standard"
+    _made: list[Memory] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Hit({self.score!r}, {self.memory!r}, {self.trace!r}, {self.mode!r})"
+
+    @property
+    def memory(self) -> Memory:
+        """See above. It is made when it is asked for first."""
+        if not self._made:
+            self._made.append(to_memory(self._row))
+        return self._made[0]
 
     def why(self) -> str:
         """One line about the score: what the lists gave, and what each layer of the graph added.
@@ -82,47 +93,47 @@ class Hit:
     @property
     def id(self) -> str:
         """The memory's id."""
-        return self.memory.id
+        return self._row[1]
 
     @property
     def text(self) -> str:
         """The memory's text."""
-        return self.memory.text
+        return self._row[2]
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The memory's tags."""
-        return self.memory.tags
+        return tags_of(self._row)
 
     @property
     def type(self) -> str:
         """The memory's type."""
-        return self.memory.type
+        return self._row[4]
 
     @property
     def source(self) -> str:
         """Where the memory came from."""
-        return self.memory.source
+        return self._row[5]
 
     @property
     def session(self) -> str | None:
         """The memory's session."""
-        return self.memory.session
+        return self._row[6]
 
     @property
     def author(self) -> str | None:
         """The memory's author."""
-        return self.memory.author
+        return self._row[7]
 
     @property
     def context(self) -> str | None:
         """The memory's context."""
-        return self.memory.context
+        return self._row[3]
 
     @property
     def timestamp(self) -> int:
         """When it happened, in milliseconds since 1970 UTC."""
-        return self.memory.timestamp
+        return self._row[8]
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ hold numbers: a tag or a session is its H64 in hexadecimal, a context its key (P
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ _LATERAL_BATCH: Final = 50  # returned lateral results between two adjustments (
 LATERAL_DISTANCE: Final = 1.2
 
 
+@functools.lru_cache(maxsize=8192)
 def tag_hash(tag: str) -> str:
     """A folded tag as events have it."""
     return f"{hash64(tag):016x}"

@@ -60,7 +60,8 @@ class Recorder:
                         target=self._run, name="spector-recorder", daemon=True
                     )
                     self._thread.start()
-        self._wake.set()
+        if not self._wake.is_set():  # without its lock where one follows the other
+            self._wake.set()
 
     def take(self) -> list[RecallRecord]:
         """All that waits, which the caller commits."""
