@@ -3,10 +3,12 @@
 ``python -m bench.recall [--sizes 2000,100000,1000000]`` prints one JSON line per result, then a
 table. Memories have 384 dimensions, in random clusters, and come through `vector=`; models and
 journal are not measured: the memory is ephemeral, sizes above `--journal` (200,000) have no rows
-and measure the stores alone. Times are CPU times of the calling thread, medians over queries that
-take turns; reading is `RecordStore.touch`, every vector once in the order of memory. `--ann` adds
-HNSW and its recall (DEN-2); `--data` and `--cache` of `bench.quality` add the recall of int8 on the
-built-in model's vectors (DEN-4).
+and measure the stores alone. Path "graph" has memories in sessions, with several tags, entities,
+relations, subjects and authors: what a recall costs with and without the graph, the difference for
+each query, and what there is beside a scan of its own. Times are CPU times of the calling thread,
+medians over queries that take turns; reading is `RecordStore.touch`, every vector once in the order
+of memory. `--ann` adds HNSW and its recall (DEN-2); `--data` and `--cache` of `bench.quality` add
+the recall of int8 on the built-in model's vectors (DEN-4).
 """
 
 from __future__ import annotations
@@ -68,6 +70,46 @@ class Generator:
                     "timestamp": NOW - int(self.random.integers(0, 90 * DAY)),
                     "importance": float(self.random.uniform(0.05, 10)),
                 }
+
+
+class GraphGenerator(Generator):
+    """Memories that every layer of the graph knows, and questions that name some of it."""
+
+    NAMES = 50_000
+    AUTHORS = 200
+    SESSION = 20  # memories
+
+    def drawn(self, most: int, count: int) -> list[int]:
+        return (self.random.zipf(1.3, count) % most).tolist()
+
+    def name(self, number: int) -> str:
+        return f"Person{number} Of{number % 977}"
+
+    def author(self) -> str:
+        return f"author{int(self.random.integers(self.AUTHORS))}"
+
+    def items(self, n: int) -> Iterator[Record]:
+        for place, item in enumerate(super().items(n)):
+            names = [self.name(number) for number in self.drawn(self.NAMES, 2)]
+            subject = f"Thing{int(self.random.integers(n // 5 + 1))}"
+            item["session"] = f"session{place // self.SESSION}"
+            item["author"] = self.author()
+            item["tags"] += [f"topic{number}" for number in self.drawn(3000, 2)]
+            item["entities"] = [(name, "PERSON") for name in names]
+            item["text"] += " " + " and ".join(names)
+            if place % 3 == 0:
+                item["text"] += f" {subject}"
+            if place % 4 == 0 and names[0] != names[1]:
+                item["relations"] = [(names[0], "KNOWS", names[1])]
+            if place % 5 == 0:
+                item["about"] = subject
+            yield item
+
+    def question(self, n: int) -> str:
+        (number,) = self.drawn(self.NAMES, 1)
+        subject = f" Thing{int(self.random.integers(n // 5 + 1))}"
+        named = subject if self.random.random() < 0.5 else ""
+        return f"{self.text(5)} {self.name(number)} {self.author()}{named}"
 
 
 class SparseWords:
@@ -159,6 +201,41 @@ def through_python(n: int, rounds: int, ann: bool) -> list[Record]:
     label = "python, ann" if ann else "python"
     bytes_of = {"kind": "memory", "path": label, "memories": n, "built_s": round(built, 1), **usage}
     return [bytes_of, *({**record, "path": label} for record in found)]
+
+
+def through_graph(n: int, rounds: int) -> list[Record]:
+    """What the layers of the graph add to a recall."""
+    made = GraphGenerator()
+    with SpectorMemory.ephemeral(seed=0) as memory:
+        begin = time.perf_counter()
+        memory.remember_many(made.items(n), batch_size=BATCH)
+        built = time.perf_counter() - begin
+        records = memory._space.replica.records
+        queries = [(made.question(n), vector) for vector in made.vectors(rounds + 1)]
+        everything = ScoringOptions(NOW)
+
+        def ask(**options: Any) -> Callable[[int], object]:
+            return lambda turn: memory.recall(
+                queries[turn][0], vector=queries[turn][1], k=K, **options
+            )
+
+        times = in_turn(
+            {
+                "read": lambda turn: records.touch(),
+                "scan": lambda turn: records.similar(queries[turn][1], everything, 50),
+                "without graph": ask(graph_expansion=False),
+                "with graph": ask(),
+            },
+            rounds,
+        )
+        usage = memory._space.replica.bytes()
+        size = records.memory_usage()["vector_bytes"]
+    for kind, without in (("the graph alone", "without graph"), ("all but the scan", "scan")):
+        both = zip(times["with graph"], times[without], strict=True)
+        times[kind] = [whole - part for whole, part in both]
+    found = summary(times, n, dict.fromkeys(("read", "scan"), size), size)
+    memory_of = {"kind": "memory", "path": "graph", "memories": n, "built_s": round(built, 1)}
+    return [memory_of | usage, *({**record, "path": "graph"} for record in found)]
 
 
 def stores(n: int, rounds: int) -> list[Record]:
@@ -324,6 +401,8 @@ def main(arguments: list[str] | None = None) -> None:
             if ann:
                 for record in through_python(n, rounds, True):
                     emit(record)
+            for record in through_graph(n, rounds):
+                emit(record)
         for record in stores(n, options.rounds):
             emit(record)
     print(f"\n{'':22}{'path':>12}{'memories':>11}{'ms':>10}{'p95':>10}{'GB/s':>8}{'x reading':>11}")
