@@ -466,12 +466,11 @@ void Segment::make_row_terms(const std::atomic<bool>& abandoned) {
   const std::uint64_t bytes = bytes_of(made->row_terms) + bytes_of(made->row_term_ends);
   const Rows* first = nullptr;
   // Release: who sees it sees the terms.
-  if (!row_terms_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel,
-                                          std::memory_order_acquire)) {
-    return;
+  if (row_terms_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel,
+                                         std::memory_order_acquire)) {
+    [[maybe_unused]] const Rows* published = made.release();
+    made_bytes_ += bytes;
   }
-  static_cast<void>(made.release());
-  made_bytes_ += bytes;
 }
 
 std::uint32_t Segment::find(std::uint32_t slot) const noexcept {

@@ -740,8 +740,9 @@ class BM25Index:
         The whole file is checked before anything of it is used; what its posting lists say, when
         they are unpacked. The index gives the hits that the saved one gave, and changes as any
         other; `path` stays as it is until the next `save`. The file does not say which terms a
-        document has: the first removal, update or merge of what it holds looks at all posting
-        lists, once (the rest do not; ``python -m bench.bm25 --parts disk`` measures it).
+        document has: once 64 documents of a large one are removed or updated, a thread finds that
+        out from all posting lists, as a merge, `stats` or `save` would (``python -m bench.bm25
+        --parts disk`` measures removals).
 
         Parameters
         ----------
