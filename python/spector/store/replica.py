@@ -121,10 +121,18 @@ class Replica:
     ) -> None:
         """Forget `gone` and remember `rows`, each instead of what there was in its slot; of
         `touched` only what was learned of it has changed."""
+        before = self.kept_matches.copy()
         self.kept_matches = {}
+        if not gone and not rows:  # what was learned decides conditions on these only
+            self.kept_matches = {
+                wanted: slots
+                for wanted, slots in before.items()
+                if wanted.min_importance is wanted.min_valence is wanted.max_valence is None
+            }
         self.kept = self.kept.copy()
-        for slot in (*gone, *rows, *touched):
+        for slot in (*gone, *rows):
             self.kept.pop(slot, None)
+        self.kept.update((slot, row) for slot, row in touched.items() if slot in self.kept)
         hidden = [slot for slot, row in rows.items() if row[24] is not None]
         if hidden or self.suppressed:
             self.suppressed = self.suppressed.difference(gone, rows).union(hidden)
