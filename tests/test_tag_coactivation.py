@@ -380,3 +380,27 @@ def test_readers_beside_a_writer_see_whole_memories():
             thread.join()
     assert not faults
     assert store.pairs() == [("a", "b", 750), ("a", "c", 750), ("b", "c", 750)]
+
+
+def test_sequences_that_make_their_items_when_asked():
+    """R12: nothing but the store's call keeps these alive; of lists, the lists do."""
+
+    class Made:
+        def __init__(self, make):
+            self.make = make
+
+        def __len__(self):
+            return 50
+
+        def __getitem__(self, place):
+            if place >= 50:
+                raise IndexError
+            return self.make(place)
+
+    store = TagCoActivation()
+    store.observe_folded(Made(lambda n: Made(lambda m: f"tag {n % 5} {m % 3}")))
+    expected = TagCoActivation()
+    expected.observe_many([{f"tag {n % 5} {m}" for m in range(3)} for n in range(50)])
+    assert {tag for tag, _ in store.tags()} == {tag for tag, _ in expected.tags()}
+    with pytest.raises(TypeError):
+        store.observe_folded(np.array([1, 0], dtype=object))

@@ -30,7 +30,8 @@ using Slots = Array<std::uint32_t>;
 // The tags of a sequence of str, for the core.
 class Tags {
  public:
-  explicit Tags(const py::sequence& tags) {
+  explicit Tags(const py::sequence& given) {
+    const py::tuple tags(given);  // holds what a sequence may make only when it is asked
     owned_.reserve(py::len(tags));
     for (const py::handle tag : tags) owned_.emplace_back(tag, "a tag", Utf8::kStrict);
     for (const Utf8& tag : owned_) views_.push_back(tag.view());
@@ -76,7 +77,8 @@ class PyTagCoActivation {
   void observe_many(const py::sequence& memories) {
     std::vector<Tags> given;
     given.reserve(py::len(memories));
-    for (const py::handle tags : memories) given.emplace_back(py::cast<py::sequence>(tags));
+    for (const py::handle tags : py::tuple(memories))
+      given.emplace_back(py::cast<py::sequence>(tags));
     const GilRelease release;
     store_.write([&](TagCoActivation& store) {
       for (const Tags& tags : given) store.observe(tags.views());
@@ -202,7 +204,7 @@ class PyCrossCapture {
     }
     std::vector<Tags> given;
     given.reserve(all.size());
-    for (const py::handle own : tags) given.emplace_back(py::cast<py::sequence>(own));
+    for (const py::handle own : py::tuple(tags)) given.emplace_back(py::cast<py::sequence>(own));
     const GilRelease release;
     store_.write([&](CrossCapture& store) {
       for (std::size_t i = 0; i < all.size(); ++i) store.add(all[i], given[i].views());

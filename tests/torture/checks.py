@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torture import crashes, damage, faults, histories
+from torture import arguments, crashes, damage, faults, histories
 from torture.harness import Outcome
 
 
@@ -36,5 +36,6 @@ CHECKS = (
     Check("R5w", "a damaged log goes back, never apart", damage.torn_logs, 400, 10_000),
     Check("R4", "crashes during recovery", crashes.double_faults, 6, 100),
     Check("R6", "a full disk is an error, not damage", faults.full_disks, 4, 12),
+    Check("R12", "any argument is answered or refused", arguments.any_arguments, 20_000, 100_000),
     Check("R16", "erased is gone from all files", damage.erased, 25, 300),
 )
