@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.graph import generators, peers, timing
+from bench.graph import budgets, generators, peers, timing
 from bench.graph.records import result, table
 
 ROOT = Path(__file__).parents[1]
@@ -108,6 +108,14 @@ def test_hyperedges_are_drawn_as_written(zipf, monkeypatch):
 def test_hyperedges_have_the_published_number_of_incidences():
     assert generators.hyperedges(100_000, 300_000).indptr[-1] == 1_649_980
     assert generators.hyperedges(100_000, 300_000, zipf=True).indptr[-1] == 1_649_174
+
+
+def test_bud7_all_layers_of_100_000_memories():
+    found = budgets.measured(100_000)
+    assert list(found) == list(budgets.BUDGETS)
+    for name, n_bytes in found.items():
+        assert n_bytes <= 1e6 * budgets.SLACK * budgets.BUDGETS[name][0], name
+    assert found["BUD-7 all"] >= 15e6, "a budget of nothing proves nothing"
 
 
 def test_chains_and_tags_are_drawn_as_written():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reference import tags as oracle
+from spector import arguments
 from spector.graph import CrossCapture, TagCoActivation
 
 TAGS = [f"tag-{i}" for i in range(8)]
@@ -73,12 +74,20 @@ class Histories(RuleBasedStateMachine):
         assert not self.index.remove(slot)
         self.change(slot, [])
 
-    @rule(first=st.integers(300, 5000), memories=st.lists(tag_lists, max_size=20))
-    def add_many(self, first, memories):
+    @rule(
+        first=st.integers(300, 5000),
+        memories=st.lists(tag_lists, max_size=20),
+        folded=st.booleans(),
+    )
+    def add_many(self, first, memories, folded):
         slots = [first + i for i in range(len(memories))]
         if not self.model.memories.keys().isdisjoint(slots):
             return
-        self.index.add_many(slots, memories)
+        if folded:
+            memories = [arguments.tags("tags", tags) for tags in memories]
+            self.index.add_folded(np.array(slots, np.uint32), memories)
+        else:
+            self.index.add_many(slots, memories)
         for slot, tags in zip(slots, memories, strict=True):
             self.change(slot, tags)
 

@@ -104,6 +104,16 @@ class Histories(RuleBasedStateMachine):
             for memory in memories:
                 self.model.link(entity, memory, about)
 
+    @rule(data=st.data())
+    def link_pairs(self, data):
+        if self.model.entities:
+            entity = st.integers(0, len(self.model.entities) - 1)
+            links = data.draw(st.lists(st.tuples(entity, memories, st.booleans()), max_size=8))
+            columns = [list(column) for column in zip(*links, strict=True)] or [[], [], False]
+            self.directory.link(*columns)
+            for link in links:
+                self.model.link(*link)
+
     @rule(memories=st.lists(memories, min_size=1, max_size=3))
     def remove(self, memories):
         assert self.directory.remove_memory(memories) == self.model.remove_memory(memories)
@@ -131,6 +141,20 @@ class Histories(RuleBasedStateMachine):
             assert self.directory.add_relation(source, target, type) == self.model.add_relation(
                 source, target, type
             )
+
+    @rule(data=st.data())
+    def relate_several(self, data):
+        if not self.model.entities:
+            return
+        entity = st.integers(0, len(self.model.entities) - 1)
+        triples = data.draw(st.lists(st.tuples(entity, entity, st.integers(0, 2)), max_size=6))
+        columns = [list(column) for column in zip(*triples, strict=True)] or [[], [], []]
+        if any(self.model.resolve(a) == self.model.resolve(b) for a, b, _ in triples):
+            with pytest.raises(ValueError, match="two entities"):
+                self.directory.add_relations(*columns)  # none of them is added
+        else:
+            stored = sum(self.model.add_relation(*triple) for triple in triples)
+            assert self.directory.add_relations(*columns) == stored
 
     @rule(data=st.data(), type=st.integers(0, 2), weight=st.sampled_from([0.0, 0.5, 1.2]))
     def limit(self, data, type, weight):

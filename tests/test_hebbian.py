@@ -98,6 +98,11 @@ class Histories(RuleBasedStateMachine):
         slot %= len(self.graph)
         assert self.graph.remove(slot) == self.model.remove(slot)
 
+    @rule(slots=st.lists(slot_numbers, max_size=4))
+    def remove_several(self, slots):
+        slots = [slot % len(self.graph) for slot in slots]
+        assert self.graph.remove(slots) == sum(self.model.remove(slot) for slot in slots)
+
     @rule()
     def recompute_bridges(self):
         assert self.graph.recompute_bridges() == self.model.recompute_bridges()
@@ -140,6 +145,15 @@ class Histories(RuleBasedStateMachine):
         seeds = [seed % len(self.graph) for seed in seeds]
         expected = self.model.spread(seeds, depth, least, limit)
         assert spread(self.graph, seeds, depth, least, limit) == expected
+
+    @rule(seeds=st.lists(slot_numbers, max_size=4), limit=st.sampled_from([50, 2]))
+    def spread_each(self, seeds, limit):
+        seeds = [seed % len(self.graph) for seed in seeds]
+        ends, slots, strengths = self.graph.spread_each(seeds, limit=limit)
+        assert len(ends) == len(seeds)
+        for seed, first, end in zip(seeds, [0, *ends.tolist()], ends.tolist(), strict=False):
+            found = zip(slots[first:end].tolist(), strengths[first:end], strict=True)
+            assert list(found) == self.model.spread([seed], 2, 0.01, limit)
 
     @invariant()
     def all_is_equal(self):

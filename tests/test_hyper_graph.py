@@ -10,6 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bench.graph import generators
+from bench.graph import hyper as bench
 from reference import hyper_graph
 from spector import CorruptionError, StorageError
 from spector.graph import Hyperedge, HyperGraph
@@ -441,6 +443,14 @@ def test_hyp6_survivors_of_skewed_events_are_those_of_the_plain_model():
     assert 0 < len(graph) < 3000
     for entity in range(400):
         assert graph.hyperedges_for(entity).tolist() == model.hyperedges_for(entity)
+
+
+def test_hyp6_survivors_of_300_000_skewed_hyperedges_are_those_of_the_rule():
+    """Every edge, its members and weight, and the list of each of 100,000 entities."""
+    events = generators.hyperedges(100_000, 300_000, zipf=True)
+    graph = bench.filled(events)
+    assert bench.keeps(graph, events)
+    assert 0 < len(graph) < 300_000
 
 
 def test_bud5_bytes_of_100_000_memories():

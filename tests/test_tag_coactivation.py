@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reference import tags as oracle
-from spector import CorruptionError, SpectorError, _core
+from spector import CorruptionError, SpectorError, _core, arguments
 from spector.graph import TagCoActivation
 
 TAGS = [f"tag-{i}" for i in range(9)] + ["straße", "東京"]
@@ -58,6 +58,14 @@ class Histories(RuleBasedStateMachine):
     @rule(memories=st.lists(tag_lists, max_size=3))
     def observe_many(self, memories):
         self.store.observe_many(memories)
+        for tags in memories:
+            self.model.observe(tags)
+        self.memories += memories
+
+    @rule(memories=st.lists(tag_lists, max_size=3))
+    def observe_folded(self, memories):
+        memories = [arguments.tags("tags", tags) for tags in memories]
+        self.store.observe_folded(memories)
         for tags in memories:
             self.model.observe(tags)
         self.memories += memories

@@ -2,11 +2,13 @@
 
 import struct
 import threading
+import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from spector import CorruptionError, StorageError
 from spector.graph import TypeRegistry
@@ -128,6 +130,80 @@ def test_typ3_numbers_are_those_of_a_plain_dict(names, kind):
         assert registry.normalize(folded) == folded
         assert registry.id(name) == known.setdefault(folded, len(known))
     assert registry.names() == list(known)
+
+
+class Histories(RuleBasedStateMachine):
+    """Names in any order, saved and loaded in between, have the numbers of a plain list."""
+
+    spellings = st.sampled_from(
+        [
+            "ship",
+            "SHIP",
+            " Ship\n",
+            "works on",
+            "Works-On",
+            "WORKS_ON",
+            "agent",
+            "subject",
+            "straße",
+        ]
+    ) | st.text(max_size=3)
+
+    @initialize(kind=st.sampled_from(KINDS))
+    def begin(self, kind):
+        self.registry = TypeRegistry(kind)
+        self.names = self.registry.names()
+
+    def registered(self, spelling):
+        """TYP-3 in plain words; None if it is refused."""
+        if any("\ud800" <= letter <= "\udfff" for letter in spelling):
+            return None
+        name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", spelling).upper())
+        name = "_".join(name.split()).replace("-", "_")
+        if self.registry.kind == "roles":
+            return {"SUBJECT": "AGENT", "": "UNSPECIFIED"}.get(name, name)
+        return name or {"entities": "OTHER", "relations": "RELATED_TO"}[self.registry.kind]
+
+    @rule(spelling=spellings)
+    def id(self, spelling):
+        name = self.registered(spelling)
+        if name is None:
+            with pytest.raises(ValueError, match="name must be text"):
+                self.registry.id(spelling)
+            return
+        if name not in self.names:
+            self.names.append(name)
+        assert self.registry.id(spelling) == self.names.index(name)
+
+    @rule(spelling=spellings)
+    def find(self, spelling):
+        name = self.registered(spelling)
+        if name is not None:
+            known = name in self.names
+            assert (spelling in self.registry) is known
+            assert self.registry.find(spelling) == (self.names.index(name) if known else None)
+
+    @rule()
+    def save_and_load(self):
+        self.registry.save(self.folder / "types.reg")
+        self.registry = TypeRegistry.load(self.folder / "types.reg", self.registry.kind)
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "names"):
+            assert self.registry.names() == self.names
+            assert self.registry.name(len(self.names)) is None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    Histories.folder = tmp_path_factory.mktemp("types")
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=200, stateful_step_count=100, deadline=None, derandomize=True
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

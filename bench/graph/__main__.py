@@ -36,7 +36,7 @@ from bench.graph.records import Record, table
 # Each is a module with `run(options) -> Iterator[Record]`. Of `options` it uses `nodes` (memories;
 # `entities` and `hyperedges` follow from it), `full` (the size that the targets are for), `rounds`,
 # and `folder`, where files may be made.
-PARTS = ("hebbian", "entities", "hyper", "temporal", "tags")
+PARTS = ("hebbian", "entities", "hyper", "temporal", "tags", "budgets")
 
 FULL = 1_000_000
 QUICK = 20_000

@@ -21,6 +21,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/large_array.hpp"
 #include "base/parallel.hpp"
 
 namespace spector {
@@ -208,12 +209,6 @@ struct Unmap {
   }
 };
 
-struct FreeAligned {
-  void operator()(std::byte* at) const noexcept {
-    ::operator delete(at, std::align_val_t{kSectionAlignment});
-  }
-};
-
 }  // namespace
 
 void write_file(const std::string& path, const FileKind& kind, std::uint64_t count,
@@ -345,12 +340,10 @@ StoredFile::StoredFile(std::string path, const FileKind& kind, bool mapped)
     if (mapped) {
       section.bytes = {map.get() + entry.offset, size};
     } else if (size > 0) {
-      std::shared_ptr<std::byte> copy(
-          static_cast<std::byte*>(::operator new(size, std::align_val_t{kSectionAlignment})),
-          FreeAligned{});
+      const std::shared_ptr<std::byte[]> copy = make_large_array<std::byte>(size);
       read({copy.get(), size}, entry.offset);
       section.bytes = {copy.get(), size};
-      section.owner = std::move(copy);
+      section.owner = std::shared_ptr<const std::byte>(copy, copy.get());
     }
     sections_.push_back(std::move(section));
     if (checksum(sections_.back().bytes) != entry.checksum) fail(i, "its checksum differs");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/shared.hpp"
+#include "bindings/arguments.hpp"
 #include "bindings/arrays.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
@@ -57,19 +58,22 @@ Array<bool> strengthen_many(Graph& graph, const Slots& a, const Slots& b, const 
   return to_bools(done);
 }
 
-std::pair<Slots, Floats> neighbors(const Graph& graph, std::uint32_t slot) {
-  const auto edges = graph.read([&](const View& view) { return view.neighbours(slot); });
-  Slots slots(static_cast<py::ssize_t>(edges.size()));
-  Floats weights(static_cast<py::ssize_t>(edges.size()));
+py::tuple neighbors(const Graph& graph, py::handle of) {
+  const std::uint32_t at = slot("slot", of);
+  const auto edges = graph.read([&](const View& view) { return view.neighbours(at); });
+  auto slots = new_array<std::uint32_t>(edges.size());
+  auto weights = new_array<float>(edges.size());
   for (std::size_t i = 0; i < edges.size(); ++i) {
     slots.mutable_data()[i] = edges[i].neighbour;
     weights.mutable_data()[i] = edges[i].weight;
   }
-  return {std::move(slots), std::move(weights)};
+  return py::make_tuple(std::move(slots), std::move(weights));
 }
 
-std::optional<EdgeTuple> edge(const Graph& graph, std::uint32_t a, std::uint32_t b) {
-  const auto found = graph.read([&](const View& view) { return view.edge(a, b); });
+std::optional<EdgeTuple> edge(const Graph& graph, py::handle a, py::handle b) {
+  const std::uint32_t from = slot("a", a);
+  const std::uint32_t to = slot("b", b);
+  const auto found = graph.read([&](const View& view) { return view.edge(from, to); });
   if (!found) return std::nullopt;
   return EdgeTuple{found->weight, found->last_cycle, found->bridge_score, found->flags};
 }
@@ -104,18 +108,34 @@ py::tuple edges(const Graph& graph) {
                         to_array(bridges), to_array(flags));
 }
 
+constexpr std::int64_t kMaxDepth = 16;
+constexpr double kLeastStrength = 1e-6;
+
+// What both ways of spreading are given.
+struct Spreading {
+  std::vector<std::uint32_t> seeds;
+  std::size_t depth;
+  float min_strength;
+
+  Spreading(py::handle from, py::handle hops, py::handle least)
+      : seeds(slots("seeds", from)),
+        depth(static_cast<std::size_t>(whole("depth", hops, 1, kMaxDepth))),
+        min_strength(static_cast<float>(real("min_strength", least, kLeastStrength, 1))) {}
+};
+
 // `spread` from each seed by itself: where each one's ends, and all of them.
-py::tuple spread_each(const Graph& graph, const Slots& seeds, std::size_t depth, float min_strength,
-                      std::size_t limit) {
-  const auto from = span_of(seeds);
+py::tuple spread_each(const Graph& graph, py::handle seeds, py::handle depth,
+                      py::handle min_strength, py::handle most) {
+  const Spreading given(seeds, depth, min_strength);
+  const auto limit = static_cast<std::size_t>(whole("limit", most, 1, kMaxSlot));
   std::vector<std::uint64_t> ends;
   std::vector<std::uint32_t> slots;
   std::vector<float> strengths;
   {
     const GilRelease release;
     graph.read([&](const View& view) {
-      for (const std::uint32_t seed : from) {
-        const Activations found = view.spread({&seed, 1}, depth, min_strength, limit);
+      for (const std::uint32_t seed : given.seeds) {
+        const Activations found = view.spread({&seed, 1}, given.depth, given.min_strength, limit);
         slots.insert(slots.end(), found.slots.begin(), found.slots.end());
         strengths.insert(strengths.end(), found.strengths.begin(), found.strengths.end());
         ends.push_back(slots.size());
@@ -125,17 +145,19 @@ py::tuple spread_each(const Graph& graph, const Slots& seeds, std::size_t depth,
   return py::make_tuple(to_array(ends), to_array(slots), to_array(strengths));
 }
 
-std::pair<Slots, Floats> spread(const Graph& graph, const Slots& seeds, std::size_t depth,
-                                float min_strength, std::optional<std::size_t> limit) {
-  const auto from = span_of(seeds);
+py::tuple spread(const Graph& graph, py::handle seeds, py::handle depth, py::handle min_strength,
+                 py::handle most) {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t limit = most.is_none() ? kAll : whole("limit", most, 1, kAll);
+  const Spreading given(seeds, depth, min_strength);
   Activations found = [&] {
     const GilRelease release;
     return graph.read([&](const View& view) {
-      return view.spread(from, depth, min_strength,
-                         limit.value_or(std::numeric_limits<std::size_t>::max()));
+      return view.spread(given.seeds, given.depth, given.min_strength,
+                         static_cast<std::size_t>(limit));
     });
   }();
-  return {to_array(std::move(found.slots)), to_array(std::move(found.strengths))};
+  return py::make_tuple(to_array(std::move(found.slots)), to_array(std::move(found.strengths)));
 }
 
 std::tuple<std::uint64_t, std::size_t, std::size_t, std::size_t> decay(Graph& graph, float factor,
@@ -220,10 +242,10 @@ void register_hebbian(py::module_& module) {
       .def("neighbors", &neighbors, py::arg("slot"))
       .def("edge", &edge, py::arg("a"), py::arg("b"))
       .def("edges", &edges)
-      .def("spread", &spread, py::arg("seeds").noconvert(), py::arg("depth"),
-           py::arg("min_strength"), py::arg("limit"))
-      .def("spread_each", &spread_each, py::arg("seeds").noconvert(), py::arg("depth"),
-           py::arg("min_strength"), py::arg("limit"))
+      .def("spread", &spread, py::arg("seeds"), py::arg("depth"), py::arg("min_strength"),
+           py::arg("limit"))
+      .def("spread_each", &spread_each, py::arg("seeds"), py::arg("depth"), py::arg("min_strength"),
+           py::arg("limit"))
       .def("decay", &decay, py::arg("factor"), py::arg("by_arousal"))
       .def(
           "remove",

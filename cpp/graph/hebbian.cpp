@@ -110,21 +110,6 @@ std::size_t bytes_of(const HebbianBase& base) noexcept {
 
 }  // namespace
 
-HebbianEdge to_edge(const HebbianEntry& entry) noexcept {
-  const auto flags = static_cast<std::uint8_t>(entry.meta >> 24);
-  return {
-      entry.neighbour, std::fabs(entry.weight), static_cast<std::uint16_t>(entry.meta),
-      static_cast<std::uint8_t>(entry.meta >> 16),
-      static_cast<std::uint8_t>(flags | (std::signbit(entry.weight) ? HebbianEdge::kFloored : 0))};
-}
-
-HebbianEntry to_entry(const HebbianEdge& edge) noexcept {
-  const bool floored = (edge.flags & HebbianEdge::kFloored) != 0;
-  const auto flags = static_cast<std::uint32_t>(edge.flags & ~HebbianEdge::kFloored);
-  return {edge.neighbour, floored ? -edge.weight : edge.weight,
-          edge.last_cycle | static_cast<std::uint32_t>(edge.bridge_score) << 16 | flags << 24};
-}
-
 std::size_t HebbianRow::find(std::uint32_t neighbour) const noexcept {
   std::size_t first = 0;
   for (std::size_t n = size_; n > 0;) {
@@ -157,18 +142,6 @@ void HebbianRow::prefetch() const noexcept {
     __builtin_prefetch(neighbours_ + words - 1);
     __builtin_prefetch(weights_ + (stride_ == 1 ? words - 1 : 0));
   }
-}
-
-void HebbianRow::touch() const noexcept {
-  constexpr std::size_t kLine = 16;  // words
-  const std::size_t words = std::size_t{size_} * stride_;
-  if (words == 0) return;
-  for (std::size_t i = 0; i < words; i += kLine) {
-    load_line(neighbours_ + i);
-    if (stride_ == 1) load_line(weights_ + i);
-  }
-  load_line(neighbours_ + words - 1);
-  if (stride_ == 1) load_line(weights_ + words - 1);
 }
 
 std::vector<HebbianEdge> HebbianGraph::View::neighbours(std::uint32_t slot) const {

@@ -13,6 +13,7 @@
 // base/shared.hpp). Slots are never used again, so `remove` leaves nothing behind (HEB-12).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,6 +25,7 @@
 
 #include "base/cow.hpp"
 #include "base/epoch.hpp"
+#include "base/load_line.hpp"
 #include "graph/edge_importance.hpp"
 #include "kernels/graph.hpp"
 
@@ -111,7 +113,17 @@ class HebbianRow {
   // Asks for the neighbours and weights to be loaded.
   void prefetch() const noexcept;
   // Loads them (base/load_line.hpp).
-  void touch() const noexcept;
+  void touch() const noexcept {
+    constexpr std::size_t kLine = 16;  // words
+    const std::size_t words = std::size_t{size_} * stride_;
+    if (words == 0) return;
+    for (std::size_t i = 0; i < words; i += kLine) {
+      load_line(neighbours_ + i);
+      load_line(weights_ + i);
+    }
+    load_line(neighbours_ + words - 1);
+    load_line(weights_ + (stride_ == 1 ? words - 1 : 0));
+  }
   // kernels::ExtendPaths for the whole row.
   std::size_t extend_paths(const kernels::PathRule& rule, std::uint64_t* keys) const noexcept;
 
@@ -123,8 +135,20 @@ class HebbianRow {
   std::uint32_t stride_ = 1;  // in units of 4 bytes
 };
 
-[[nodiscard]] HebbianEdge to_edge(const HebbianEntry& entry) noexcept;
-[[nodiscard]] HebbianEntry to_entry(const HebbianEdge& edge) noexcept;
+[[nodiscard]] inline HebbianEdge to_edge(const HebbianEntry& entry) noexcept {
+  const auto flags = static_cast<std::uint8_t>(entry.meta >> 24);
+  return {
+      entry.neighbour, std::fabs(entry.weight), static_cast<std::uint16_t>(entry.meta),
+      static_cast<std::uint8_t>(entry.meta >> 16),
+      static_cast<std::uint8_t>(flags | (std::signbit(entry.weight) ? HebbianEdge::kFloored : 0))};
+}
+
+[[nodiscard]] inline HebbianEntry to_entry(const HebbianEdge& edge) noexcept {
+  const bool floored = (edge.flags & HebbianEdge::kFloored) != 0;
+  const auto flags = static_cast<std::uint32_t>(edge.flags & ~HebbianEdge::kFloored);
+  return {edge.neighbour, floored ? -edge.weight : edge.weight,
+          edge.last_cycle | static_cast<std::uint32_t>(edge.bridge_score) << 16 | flags << 24};
+}
 
 class LooseRows;
 

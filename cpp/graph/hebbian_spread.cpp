@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/load_line.hpp"
 #include "graph/hebbian.hpp"
 #include "graph/visited.hpp"
 #include "kernels/dispatch.hpp"
@@ -32,27 +33,34 @@ float strength_of(std::uint64_t key) noexcept {
 }
 
 constexpr std::size_t kDigit = 10;  // bits
-constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
-
-std::size_t digit(std::uint64_t key, std::size_t shift) noexcept {
-  return key >> shift & (kBuckets - 1);
-}
 
 // Puts keys in the order of one digit, those that agree in it in the order they have.
+template <std::size_t kBits = kDigit>
 class ByDigit {
  public:
+  // The digit begins at this bit.
   explicit ByDigit(std::size_t shift) noexcept : shift_(shift) {}
-  void count(std::uint64_t key) noexcept { ++places_[digit(key, shift_)]; }
+  [[nodiscard]] std::size_t digit(std::uint64_t key) const noexcept {
+    return key >> shift_ & (places_.size() - 1);
+  }
+  void count(std::uint64_t key) noexcept { ++places_[digit(key)]; }
+  // The least digit such that `wanted` keys or more are not above it; so many have been counted.
+  [[nodiscard]] std::size_t digit_of(std::size_t wanted) const noexcept {
+    std::size_t at = 0;
+    for (std::size_t n = places_[0]; n < wanted; n += places_[++at]) {
+    }
+    return at;
+  }
   // All keys have been counted.
   void sort(std::span<const std::uint64_t> keys, std::uint64_t* to) noexcept {
     std::uint32_t place = 0;
     for (std::uint32_t& first : places_) place += std::exchange(first, place);
-    for (const std::uint64_t key : keys) to[places_[digit(key, shift_)]++] = key;
+    for (const std::uint64_t key : keys) to[places_[digit(key)]++] = key;
   }
 
  private:
   std::size_t shift_;
-  std::array<std::uint32_t, kBuckets> places_{};
+  std::array<std::uint32_t, std::size_t{1} << kBits> places_{};
 };
 
 // Gives up after so many moves; then the keys are in some order.
@@ -82,17 +90,15 @@ class Seen {
       words_.resize(slots / 64 + 1);
     }
   }
-  // Writes the first key of each slot that was not seen before as far as there is room for it, and
-  // returns how many.
-  std::size_t take_new(std::span<const std::uint64_t> keys, std::span<std::uint32_t> slots,
-                       std::span<float> strengths) {
+  // Brings the first key of each slot that was not seen before to the front, as many as there are
+  // or are `wanted`, and returns them.
+  std::span<std::uint64_t> take_new(std::span<std::uint64_t> keys, std::size_t wanted) {
     std::uint64_t* const words = words_.data();
     std::size_t n = 0;
-    for (const std::uint64_t key : keys) {
-      if (n == slots.size()) break;
+    for (std::size_t i = 0; i < keys.size() && n < wanted; ++i) {
+      const std::uint64_t key = keys[i];
       const std::uint32_t slot = slot_of(key);
-      slots[n] = slot;
-      strengths[n] = strength_of(key);
+      keys[n] = key;
       if (few_) {
         n += static_cast<std::size_t>(table_.insert(slot).is_new);
         continue;
@@ -101,7 +107,7 @@ class Seen {
       words[slot / 64] = before | std::uint64_t{1} << (slot % 64);
       n += ~(before >> (slot % 64)) & 1;
     }
-    return n;
+    return keys.first(n);
   }
   // To be called with all that was taken before the next use.
   void forget(std::span<const std::uint32_t> slots) noexcept {
@@ -139,9 +145,12 @@ class Ends {
     seen_.clear(slots_, size_ <= kFew);
     std::size_t n = 0;
     for (std::size_t first = 0; first < size_ && n < most;) {
-      const std::span<const std::uint64_t> next = strongest(first, most - n);
-      n += seen_.take_new(next, std::span(found.slots).subspan(n),
-                          std::span(found.strengths).subspan(n));
+      const std::span<std::uint64_t> next = strongest(first, most - n);
+      for (const std::uint64_t key : seen_.take_new(next, most - n)) {
+        found.slots[n] = slot_of(key);
+        found.strengths[n] = strength_of(key);
+        ++n;
+      }
       first += next.size();
     }
     found.slots.resize(n);
@@ -173,33 +182,39 @@ class Ends {
 
   // Puts the strongest keys from `first` on first, in order: all if there are no more than `wanted`
   // or few, else as many or some more.
-  std::span<const std::uint64_t> strongest(std::size_t first, std::size_t wanted) {
+  std::span<std::uint64_t> strongest(std::size_t first, std::size_t wanted) {
     std::span<std::uint64_t> keys(keys_.data() + first, size_ - first);
     if (keys.size() > std::max(wanted, kFew)) {
-      const std::size_t shift = std::max(bits_, 32 + kDigit) - kDigit;
-      std::array<std::uint32_t, kBuckets> counts{};
-      for (const std::uint64_t key : keys) ++counts[digit(key, shift)];
-      std::size_t last = 0;
-      for (std::size_t n = counts[0]; n < wanted; n += counts[++last]) {
-      }
+      ByDigit upper(std::max(bits_, 32 + kDigit) - kDigit);
+      for (const std::uint64_t key : keys) upper.count(key);
+      const std::size_t last = upper.digit_of(wanted);
       const auto middle = std::partition(
-          keys.begin(), keys.end(), [=](std::uint64_t key) { return digit(key, shift) <= last; });
+          keys.begin(), keys.end(), [&](std::uint64_t key) { return upper.digit(key) <= last; });
       keys = keys.first(static_cast<std::size_t>(middle - keys.begin()));
     }
-    sort(keys);
+    if (keys.size() <= kFew) {
+      sort_few(keys);
+    } else {
+      sort_many(keys);
+    }
     return keys;
+  }
+
+  // One digit puts few keys nearly in order.
+  void sort_few(std::span<std::uint64_t> keys) {
+    constexpr std::size_t kSmallDigit = 8;
+    ByDigit<kSmallDigit> by_digit(std::max(bits_, 32 + kSmallDigit) - kSmallDigit);
+    for (const std::uint64_t key : keys) by_digit.count(key);
+    by_digit.sort(keys, other(keys.size()).data());
+    std::copy_n(other_.begin(), keys.size(), keys.begin());
+    if (!sort_by_insertion(keys, 8 * keys.size())) std::sort(keys.begin(), keys.end());
   }
 
   // Two digits put the keys in the order of the first bits that strengths may differ in, in which
   // few agree; what is left to do is done by insertion. Where many agree (equal strengths), all
   // digits are gone through.
-  void sort(std::span<std::uint64_t> keys) {
-    if (keys.size() <= kFew) {
-      std::sort(keys.begin(), keys.end());
-      return;
-    }
-    if (other_.size() < keys.size()) other_.resize(keys_.size());
-    const std::span<std::uint64_t> other(other_.data(), keys.size());
+  void sort_many(std::span<std::uint64_t> keys) {
+    const std::span<std::uint64_t> other = this->other(keys.size());
     const std::size_t shift = std::max(bits_, 32 + 2 * kDigit) - 2 * kDigit;
     ByDigit lower(shift);
     ByDigit upper(shift + kDigit);
@@ -223,6 +238,11 @@ class Ends {
     sort_bits(0, static_cast<std::size_t>(std::bit_width(slots_)));
     sort_bits(32, bits_);
     if (from.data() != keys.data()) std::copy(from.begin(), from.end(), keys.begin());
+  }
+
+  std::span<std::uint64_t> other(std::size_t n) {
+    if (other_.size() < n) other_.resize(keys_.size());
+    return {other_.data(), n};
   }
 
   std::vector<std::uint64_t> keys_;  // and room for more
@@ -320,21 +340,18 @@ Activations HebbianGraph::View::spread(std::span<const std::uint32_t> seeds, std
   for (const std::uint32_t seed : seeds) steps.push_back({seed, seed, 1.0F});
 
   for (std::size_t level = 1; level <= depth && !steps.empty(); ++level) {
-    constexpr std::size_t kAhead = 24;
+    constexpr std::size_t kAhead = 32;  // places, then rows, that are loaded side by side
     scratch.rows.resize(steps.size());
-    const auto prefetch_place = [&](std::uint32_t slot) {
-      if (slot < base_->slots) __builtin_prefetch(base_->offsets.get() + slot);
-      if (changed_entries_ != 0) changed_.prefetch_place(slot);
-    };
-    for (std::size_t i = 0; i < std::min(2 * kAhead, steps.size()); ++i) {
-      prefetch_place(steps[i].slot);
-    }
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (i + 2 * kAhead < steps.size()) prefetch_place(steps[i + 2 * kAhead].slot);
-      if (changed_entries_ != 0 && i + kAhead < steps.size()) {
-        changed_.prefetch(steps[i + kAhead].slot);
+    for (std::size_t first = 0; first < steps.size(); first += kAhead) {
+      const std::size_t last = std::min(first + kAhead, steps.size());
+      for (std::size_t i = first; i < last; ++i) {
+        if (steps[i].slot < base_->slots) load_line(base_->offsets.get() + steps[i].slot);
+        if (changed_entries_ != 0) changed_.prefetch_place(steps[i].slot);
       }
-      scratch.rows[i] = row(steps[i].slot);
+      for (std::size_t i = first; changed_entries_ != 0 && i < last; ++i) {
+        changed_.prefetch(steps[i].slot);
+      }
+      for (std::size_t i = first; i < last; ++i) scratch.rows[i] = row(steps[i].slot);
     }
 
     scratch.next.clear();

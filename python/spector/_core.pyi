@@ -2,7 +2,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 ANALYZER_VERSION: int
 UNICODE_VERSION: str
@@ -55,10 +55,10 @@ class HebbianGraph:
         NDArray[np.uint8],
     ]: ...
     def spread(
-        self, seeds: NDArray[np.uint32], depth: int, min_strength: float, limit: int | None
+        self, seeds: ArrayLike, depth: int, min_strength: float, limit: int | None
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]: ...
     def spread_each(
-        self, seeds: NDArray[np.uint32], depth: int, min_strength: float, limit: int
+        self, seeds: ArrayLike, depth: int, min_strength: float, limit: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.float32]]: ...
     def decay(self, factor: float, by_arousal: bool) -> tuple[int, int, int, int]: ...
     def remove(self, slots: NDArray[np.uint32]) -> int: ...

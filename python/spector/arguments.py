@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MAX_SLOT = 2**32 - 2
+_SLOT = np.dtype(np.uint32)
 
 
 def kind(value: object) -> str:
@@ -78,6 +79,12 @@ def integers(
             f"{name} must be between {low} and {high}, but holds {array.min()} to {array.max()}"
         )
     return cast
+
+
+def slot_array(name: str, value: ArrayLike) -> NDArray[np.uint32]:
+    """A slot or an array of them. Whether the slots are there the core checks."""
+    array = np.asarray(value)
+    return integers(name, array if array.ndim else array.reshape(1), _SLOT)
 
 
 def slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:

@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spector import _core
-from spector.arguments import MAX_SLOT, integers, kind, real, reals, whole
+from spector.arguments import MAX_SLOT, integers, kind, real, reals, slot_array, whole
 from spector.graph.export import Exportable
 
 MAX_DEGREE = 256
 LEAST_DELTA = 1e-6
-MAX_DEPTH = 16
 
 
 class DecayReport(NamedTuple):
@@ -160,15 +159,6 @@ def _signals(name: str, value: Signals | None) -> tuple[float, float, int, int, 
     )
 
 
-_SLOT = np.dtype(np.uint32)
-
-
-def _slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
-    """A number or an array of them. Whether the slots are there the core checks."""
-    array = np.asarray(value)
-    return integers(name, array if array.ndim else array.reshape(1), _SLOT)
-
-
 def _deltas(value: ArrayLike) -> NDArray[np.float32]:
     array = np.asarray(value)
     return reals("delta", array.reshape(1) if array.ndim == 0 else array, LEAST_DELTA, 1)
@@ -285,16 +275,19 @@ class HebbianGraph(Exportable):
         """
         # Copies: the caller may change the arrays while the core reads them without the GIL.
         return self._core.strengthen_many(
-            _slots("a", a).copy(), _slots("b", b).copy(), _deltas(delta).copy(), bool(hinted)
+            slot_array("a", a).copy(),
+            slot_array("b", b).copy(),
+            _deltas(delta).copy(),
+            bool(hinted),
         )
 
     def neighbors(self, slot: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """The slots that `slot` has an edge to, ascending, and the weights of these edges."""
-        return self._core.neighbors(whole("slot", slot, 0, MAX_SLOT))
+        return self._core.neighbors(slot)
 
     def edge(self, a: int, b: int) -> HebbianEdge | None:
         """The edge between two slots, if there is one."""
-        found = self._core.edge(whole("a", a, 0, MAX_SLOT), whole("b", b, 0, MAX_SLOT))
+        found = self._core.edge(a, b)
         return None if found is None else HebbianEdge(*found)
 
     def edges(self) -> HebbianEdges:
@@ -337,14 +330,7 @@ class HebbianGraph(Exportable):
         IndexError
             A seed is not known.
         """
-        if limit is not None:
-            limit = whole("limit", limit, 1, 2**63 - 1)
-        return self._core.spread(
-            _slots("seeds", seeds),
-            whole("depth", depth, 1, MAX_DEPTH),
-            real("min_strength", min_strength, LEAST_DELTA, 1),
-            limit,
-        )
+        return self._core.spread(seeds, depth, min_strength, limit)
 
     def spread_each(
         self,
@@ -363,12 +349,7 @@ class HebbianGraph(Exportable):
         strengths : ndarray of float32, shape (n,)
             Of each seed by strength descending, then ascending by slot; at most `limit`.
         """
-        return self._core.spread_each(
-            _slots("seeds", seeds),
-            whole("depth", depth, 1, MAX_DEPTH),
-            real("min_strength", min_strength, LEAST_DELTA, 1),
-            whole("limit", limit, 1, MAX_SLOT),
-        )
+        return self._core.spread_each(seeds, depth, min_strength, limit)
 
     def decay(self, factor: float = 0.9, by_arousal: bool = False) -> DecayReport:
         """Begin a new cycle: every weight fades, and what falls below 0.1 is removed (HEB-8).
@@ -390,7 +371,7 @@ class HebbianGraph(Exportable):
 
     def remove(self, slots: ArrayLike) -> int:
         """Remove all edges of a slot, or of several; returns how many there were (HEB-12)."""
-        return self._core.remove(_slots("slots", slots))
+        return self._core.remove(slot_array("slots", slots))
 
     def recompute_bridges(self) -> int:
         """Score every edge by how much the graph would fall apart without it (HEB-10, AM-22).
@@ -422,7 +403,7 @@ class HebbianGraph(Exportable):
         them if those of both its ends are known. Parameters are as in `Signals`: one number, or one
         for each slot.
         """
-        at = _slots("slots", slots)
+        at = slot_array("slots", slots)
 
         def spread_out(value: ArrayLike) -> NDArray[np.generic]:
             array = np.asarray(value)
