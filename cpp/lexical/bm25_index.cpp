@@ -33,8 +33,10 @@ int size_class(const Segment& segment) noexcept {
   return (std::bit_width(std::max<std::uint32_t>(live, 1)) - 1) / 2;
 }
 
-bool mostly_dead(const Segment& segment) noexcept {
-  return segment.n_dead_postings() * 4 > segment.n_postings() ||
+// A search costs what is dead as much as what is live, so a segment is written anew well before a
+// quarter of it is dead (IDX-2); earlier still would write each posting too often.
+bool much_is_dead(const Segment& segment) noexcept {
+  return segment.n_dead_postings() * 6 > segment.n_postings() ||
          segment.n_dead_rows() * 2 > segment.n_rows() + 64 ||
          segment.n_dead_rows() == segment.n_rows();
 }
@@ -490,7 +492,7 @@ Bm25Index::Owned Bm25Index::due() const {
     if (equal.size() >= policy_.fan_in && postings < kMaxPostings) return equal;
   }
   for (const auto& segment : segments_) {
-    if (mostly_dead(*segment) && !in_merge(*segment)) return {segment};
+    if (much_is_dead(*segment) && !in_merge(*segment)) return {segment};
   }
   return {};
 }
