@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <tuple>
-#include <unordered_map>
+
+#include "graph/visited.hpp"
 
 namespace spector {
 namespace {
@@ -21,18 +22,20 @@ struct Met {
 class Around {
  public:
   // Nobody is met with a strength below `least`.
-  Around(const EntityDirectory::View& directory, const HyperGraph::View* hyper, double least)
-      : directory_(directory), hyper_(hyper), least_(least) {}
+  Around(const EntityDirectory::View& directory, const HyperGraph::View* hyper, double least,
+         VisitedSet& places)
+      : directory_(directory), hyper_(hyper), least_(least), places_(places) {
+    places_.clear();
+  }
 
   // Of one step an entity keeps its greatest strength, of several the first step's.
   void meet(std::uint32_t entity, std::uint32_t from, double strength) {
     if (strength < least_) return;
-    const auto [place, is_new] =
-        places_.try_emplace(entity, static_cast<std::uint32_t>(met_.size()));
+    const auto [place, is_new] = places_.insert(entity);
     if (is_new) {
       met_.push_back({entity, from, strength});
-    } else if (place->second >= step_begin_ && met_[place->second].strength < strength) {
-      met_[place->second] = {entity, from, strength};
+    } else if (place >= step_begin_ && met_[place].strength < strength) {
+      met_[place] = {entity, from, strength};
     }
   }
 
@@ -86,7 +89,7 @@ class Around {
   const HyperGraph::View* hyper_;
   double least_;
   std::vector<Met> met_;
-  std::unordered_map<std::uint32_t, std::uint32_t> places_;
+  VisitedSet& places_;  // in the order of met_
   std::size_t step_begin_ = 0;
 };
 
@@ -97,7 +100,9 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
                                              std::span<const std::uint32_t> starts,
                                              std::span<const double> strengths,
                                              const SpreadLimits& limits) {
-  Around around(directory, hyper, limits.least);
+  thread_local VisitedSet places;
+  thread_local VisitedSet memories;
+  Around around(directory, hyper, limits.least, places);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     around.meet(directory.resolve(starts[i]), kNone, strengths[i]);
   }
@@ -110,7 +115,8 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
     std::uint32_t place;
     double activation;
   };
-  std::vector<Activated> all;
+  std::vector<Activated> all;  // in the order of `memories`, each with its strongest
+  memories.clear();
   for (std::uint32_t place = 0; place < met.size(); ++place) {
     const EntityDirectory::Node& node = directory.node(met[place].entity);
     if (node.adj_count == 0 || node.adj_count > limits.most_links) continue;
@@ -120,18 +126,15 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
       for (const EntityDirectory::Link& link : links) {
         const double weight = std::min(1.0, static_cast<double>(link.strength()));
         if (strength * weight < limits.least) continue;
-        all.push_back({link.memory, place, strength * weight});
+        const auto [index, is_new] = memories.insert(link.memory);
+        if (is_new) {
+          all.push_back({link.memory, place, strength * weight});
+        } else if (strength * weight > all[index].activation) {
+          all[index] = {link.memory, place, strength * weight};
+        }
       }
     });
   }
-  std::sort(all.begin(), all.end(), [](const Activated& a, const Activated& b) {
-    return std::tuple(a.memory, -a.activation, a.place) <
-           std::tuple(b.memory, -b.activation, b.place);
-  });
-  all.erase(
-      std::unique(all.begin(), all.end(),
-                  [](const Activated& a, const Activated& b) { return a.memory == b.memory; }),
-      all.end());
   if (all.size() > limits.most) {
     std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(limits.most), all.end(),
                      [](const Activated& a, const Activated& b) {
@@ -139,9 +142,9 @@ std::vector<ActivatedMemory> spread_entities(const EntityDirectory::View& direct
                               std::tuple(-b.activation, b.memory);
                      });
     all.resize(limits.most);
-    std::sort(all.begin(), all.end(),
-              [](const Activated& a, const Activated& b) { return a.memory < b.memory; });
   }
+  std::sort(all.begin(), all.end(),
+            [](const Activated& a, const Activated& b) { return a.memory < b.memory; });
   std::vector<ActivatedMemory> found;
   found.reserve(all.size());
   for (const Activated& one : all) {

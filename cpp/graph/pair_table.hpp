@@ -48,6 +48,11 @@ class PairTable {
       const Entry& entry = entries_[locate(entries_, first, second)];
       return entry.last_use == 0 ? nullptr : &entry;
     }
+    // Asks for the memory where the pair is, or would be.
+    void prefetch(std::uint32_t first, std::uint32_t second) const noexcept {
+      order(first, second);
+      entries_.prefetch(home(first, second) & (entries_.size() - 1));
+    }
     [[nodiscard]] std::span<const std::uint32_t> partners(std::uint32_t thing) const noexcept {
       if (thing >= partners_.size()) return {};
       return partners_[thing];

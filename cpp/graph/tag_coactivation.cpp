@@ -91,21 +91,32 @@ std::vector<TagCoActivation::Partner<std::uint32_t>> TagCoActivation::View::asso
   };
   std::vector<Partner> best;  // a heap with the worst in front
   if (limit == 0) return best;
-  for (const std::uint32_t partner : counts_.partners(number)) {
-    const bool full = best.size() == limit;
-    // Of a tag's memories no more can be of both: most partners of a common tag are rare ones.
-    if (full && n_memories_[partner] < best.front().value) continue;
-    if (std::find(except.begin(), except.end(), partner) != except.end()) continue;
-    const Partner found{partner, counts_.find(number, partner)->value};
-    if (full && !better(found, best.front())) continue;
-    if (full) {
-      std::pop_heap(best.begin(), best.end(), better);
-      best.back() = found;
-    } else {
-      best.push_back(found);
+  // Pairs lie anywhere in memory: that of several is asked for before the first is looked at.
+  std::array<std::uint32_t, 16> asked{};
+  std::size_t n_asked = 0;
+  const auto look = [&] {
+    for (const std::uint32_t partner : std::span(asked).first(n_asked)) {
+      const Partner found{partner, counts_.find(number, partner)->value};
+      if (best.size() == limit) {
+        if (!better(found, best.front())) continue;
+        std::pop_heap(best.begin(), best.end(), better);
+        best.back() = found;
+      } else {
+        best.push_back(found);
+      }
+      std::push_heap(best.begin(), best.end(), better);
     }
-    std::push_heap(best.begin(), best.end(), better);
+    n_asked = 0;
+  };
+  for (const std::uint32_t partner : counts_.partners(number)) {
+    // Of a tag's memories no more can be of both: most partners of a common tag are rare ones.
+    if (best.size() == limit && n_memories_[partner] < best.front().value) continue;
+    if (std::find(except.begin(), except.end(), partner) != except.end()) continue;
+    counts_.prefetch(number, partner);
+    asked[n_asked++] = partner;
+    if (n_asked == asked.size()) look();
   }
+  look();
   std::sort_heap(best.begin(), best.end(), better);
   return best;
 }

@@ -126,9 +126,8 @@ class Reached:
         self, slots: npt.NDArray[np.uint32], activations: npt.NDArray[np.float64]
     ) -> None:
         """`raise_to` for several, where nobody wants to know the ways."""
-        if len(slots):
-            self.slots.append(slots)
-            self.activations.append(activations)
+        self.slots.append(slots)
+        self.activations.append(activations)
 
     def close(self) -> None:
         """Put what was noted one by one to the rest."""
