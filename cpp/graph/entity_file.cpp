@@ -3,6 +3,8 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/envelope.hpp"
 #include "base/hash.hpp"
@@ -265,14 +267,29 @@ void EntityDirectory::load(const std::string& path) {
   for (const Node& node : file.nodes()) {
     for (const Link& link : file.links(node)) last_memory = std::max(last_memory, link.memory);
   }
-  if (!file.links().empty()) entities_of_.resize(std::size_t{last_memory} + 1);
+  if (!file.links().empty()) {
+    // In the order of the lists first, so that each is made once, at its size.
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // memory, entity
+    pairs.reserve(file.links().size());
+    entity = 0;
+    for (const Node& node : file.nodes()) {
+      for (const Link& link : file.links(node)) pairs.emplace_back(link.memory, entity);
+      ++entity;
+    }
+    std::sort(pairs.begin(), pairs.end());
+    entities_of_.resize(std::size_t{last_memory} + 1);
+    std::vector<std::uint32_t> list;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const auto [memory, one] = pairs[i];
+      if (!list.empty() && list.back() == one) file.fail(kLinks, "one is there twice");
+      list.push_back(one);
+      if (i + 1 < pairs.size() && pairs[i + 1].first == memory) continue;
+      entities_of_.assign(memory, list);
+      list.clear();
+    }
+  }
   entity = 0;
   for (const Node& node : file.nodes()) {
-    for (const Link& link : file.links(node)) {
-      const std::span<const std::uint32_t> list = entities_of_[link.memory];
-      if (!list.empty() && list.back() == entity) file.fail(kLinks, "one is there twice");
-      entities_of_.push_back(link.memory, entity);
-    }
     now_.links += node.adj_count;
     const std::span<const Relation> relations = file.relations(node);
     relations_.assign(entity, relations);
