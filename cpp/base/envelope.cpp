@@ -1,5 +1,6 @@
 #include "base/envelope.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -174,15 +175,18 @@ class Replacement {
     }
   }
 
+  // Not by std::filesystem, which ends the process when there is no memory.
   void remove_abandoned() const {
-    std::error_code ignored;
-    for (std::filesystem::directory_iterator at(folder_, ignored), end; at != end && !ignored;
-         at.increment(ignored)) {
-      const std::string name = at->path().filename();
+    struct Closing {
+      void operator()(DIR* open) const noexcept { ::closedir(open); }
+    };
+    const std::unique_ptr<DIR, Closing> open(::opendir(folder_.c_str()));
+    while (const dirent* entry = open ? ::readdir(open.get()) : nullptr) {
+      const std::string_view name = static_cast<const char*>(entry->d_name);
       if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-      const Descriptor file(
-          ::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-      if (file.get() >= 0 && lock(file.get())) ::unlink(at->path().c_str());
+      const std::string path = folder_ + "/" + std::string(name);
+      const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      if (file.get() >= 0 && lock(file.get())) ::unlink(path.c_str());
     }
   }
 

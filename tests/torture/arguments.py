@@ -15,7 +15,6 @@ import numpy as np
 
 import spector
 from spector import SpectorError, SpectorMemory, graph, lexical, records, sparse
-from spector.extraction import answers
 from torture.harness import Failed, Outcome, fork, patched
 
 #: What a wrong argument may raise (architecture.md, 6). Others would say nothing to the caller.
@@ -141,7 +140,6 @@ def objects(memory: SpectorMemory) -> list[Any]:
         records.RecordStore(2),
         sparse.SparseIndex(),
         lexical,
-        answers,
         records,
         graph,
         spector,

@@ -36,7 +36,9 @@ from torture.harness import (
 _LANES = 2
 
 SOURCE = Path(__file__).with_name("faults.c")
+MEMORY = Path(__file__).with_name("memory.cpp")
 MODES = ("no space", "input/output error", "half a write", "exit before", "exit after half")
+NO_MEMORY = 1  # of the other library, which has one mode
 #: What R2 does at every step: something of everything that writes.
 SCRIPT: list[tuple[Any, ...]] = [
     ("remember", [("a", "text a")]),
@@ -55,19 +57,20 @@ SCRIPT: list[tuple[Any, ...]] = [
 ]
 
 
-def library(folder: Path) -> Path:
-    """The compiled library.
+def library(folder: Path, source: Path = SOURCE) -> Path:
+    """A compiled library.
 
     Raises
     ------
     Skipped
         There is no C compiler, or this is not Linux.
     """
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    kinds = ("c++", "g++", "clang++") if source.suffix == ".cpp" else ("cc", "gcc", "clang")
+    compiler = next((found for kind in kinds if (found := shutil.which(kind))), None)
     if compiler is None or sys.platform != "linux":
-        raise Skipped("needs Linux and a C compiler for the library that injects faults")
-    made = folder / "libfaults.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(SOURCE), "-ldl"]
+        raise Skipped(f"needs Linux and a compiler for {source.name}, which injects faults")
+    made = folder / f"lib{source.stem}.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(source), "-ldl"]
     subprocess.run(command, check=True, capture_output=True)
     return made
 
@@ -122,6 +125,8 @@ def _every_operation(
             if early:
                 write(f"{number} done\n")
             perform(memory, operation)
+        except MemoryError:
+            write(f"{number} failed MemoryError\n")
         except OSError as error:  # StorageError is one
             write(f"{number} failed {type(error).__name__} {error.errno}\n")
             if "open the space again" in str(error) and memory is not None:
@@ -132,7 +137,7 @@ def _every_operation(
         else:
             write(f"{number} done\n")
     if memory is not None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemoryError):
             memory.close()
 
 
@@ -253,6 +258,19 @@ def every_step(folder: Path, rounds: int, seed: int) -> Outcome:
         f"{steps} steps, {each}, {len(MODES)} faults; {missed} runs had nothing to tell the caller",
         f"acknowledged before the commit: {len(noticed)} of {len(chosen)} noticed",
     )
+
+
+def no_memory(folder: Path, rounds: int, seed: int) -> Outcome:
+    """R7: any allocation of the core fails once; the call raises MemoryError, nothing is lost."""
+    made = library(folder, MEMORY)
+    with _running(made) as ask:
+        steps = int(ask(folder / "clean", 2**31 - 1, NO_MEMORY)["output"].split("seen ")[1])
+    if steps < 100:
+        raise Failed(f"only {steps} allocations were counted: the library does not see them")
+    chosen = random.Random(seed).sample(range(1, steps + 1), min(rounds, steps))
+    _, problems = _tried(folder, made, [(step, NO_MEMORY) for step in sorted(chosen)])
+    problems = [problem.replace(MODES[0], "no memory") for problem in problems]
+    return Outcome(len(chosen), problems, f"{steps} allocations", "that of R2")
 
 
 # Power
