@@ -300,6 +300,19 @@ class CowArray {
     now_ = {};
   }
 
+  // What was ever edited, in order; beyond size() it is T{}. Costs nothing for the rest.
+  template <class F>
+  void for_each_page(const F& f) const {
+    if (now_.root_ == nullptr) return;
+    for (std::size_t i = 0; i < now_.root_->n; ++i) {
+      const Middle* middle = now_.root_->middles()[i];
+      if (middle == &kEmptyMiddle) continue;
+      for (const Page* page : middle->pages) {
+        if (page != &kEmptyPage) f(std::span<const T>(page->values));
+      }
+    }
+  }
+
   void published() noexcept { published_ = now_; }
   // Before the heap's own.
   void rollback() noexcept { now_ = published_; }
@@ -392,13 +405,11 @@ class CowLists {
   CowLists& operator=(CowLists&&) = delete;
   // Between transactions, without readers.
   ~CowLists() {
-    for (std::size_t i = 0; i < blocks_.size();) {
-      const std::span<Block* const> run = blocks_.view().run(i);
-      for (Block* block : run) {
+    blocks_.for_each_page([](std::span<Block* const> page) {
+      for (Block* block : page) {
         if (block != nullptr) CowHeap::destroy(block);
       }
-      i += run.size();
-    }
+    });
   }
 
   [[nodiscard]] View view() const noexcept { return View(blocks_.view()); }
@@ -459,13 +470,11 @@ class CowLists {
   }
   // All lists, none is left.
   void clear() {
-    for (std::size_t i = 0; i < blocks_.size();) {
-      const std::span<Block* const> run = blocks_.view().run(i);
-      for (Block* block : run) {
+    blocks_.for_each_page([this](std::span<Block* const> page) {
+      for (Block* block : page) {
         if (block != nullptr) heap_.release(block);
       }
-      i += run.size();
-    }
+    });
     blocks_.clear();
   }
 

@@ -82,7 +82,7 @@ void set_field(std::string& bytes, std::size_t offset, std::uint32_t value) {
 }
 
 // All checksums of the envelope, as far as there is one (cpp/FORMATS.md).
-std::string made_right(std::string bytes) {
+[[maybe_unused]] std::string made_right(std::string bytes) {
   constexpr std::size_t kTable = 72, kEntry = 24;
   const auto checksum = [&](std::size_t offset, std::size_t n) {
     return crc32c(std::as_bytes(std::span(bytes).subspan(offset, n)));
