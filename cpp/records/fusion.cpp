@@ -122,16 +122,18 @@ Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> sco
     double score;
   };
   const auto before = [](const Entry& a, const Entry& b) { return a.slot < b.slot; };
-  std::vector<Entry> entries;
-  entries.reserve(slots.size() + extra.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) entries.push_back({slots[i], scores[i]});
-  const auto own = static_cast<std::ptrdiff_t>(slots.size());
-  for (std::size_t i = 0; i < extra.size(); ++i) entries.push_back({extra[i], gains[i]});
-  std::sort(entries.begin(), entries.begin() + own, before);
-  if (!std::is_sorted(entries.begin() + own, entries.end(), before)) {
-    std::sort(entries.begin() + own, entries.end(), before);
+  std::vector<Entry> own;
+  own.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) own.push_back({slots[i], scores[i]});
+  std::sort(own.begin(), own.end(), before);
+  std::vector<Entry> added;
+  added.reserve(extra.size());
+  for (std::size_t i = 0; i < extra.size(); ++i) added.push_back({extra[i], gains[i]});
+  if (!std::is_sorted(added.begin(), added.end(), before)) {
+    std::sort(added.begin(), added.end(), before);
   }
-  std::inplace_merge(entries.begin(), entries.begin() + own, entries.end(), before);
+  std::vector<Entry> entries(own.size() + added.size());
+  std::merge(own.begin(), own.end(), added.begin(), added.end(), entries.begin(), before);
   std::size_t n = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (n > 0 && entries[n - 1].slot == entries[i].slot) {
