@@ -760,6 +760,8 @@ def test_imp_1_importance():
         importance(urgency=float("nan"))
     with pytest.raises(ValueError, match="must not all be 0"):
         importance(interest=1, weights=dict.fromkeys(weights, 0))
+    with pytest.raises(TypeError, match="weights must be a mapping, not list"):
+        importance(weights=["interest"])
     assert [novelty(d) for d in (None, 0.0, 1.0, 2.0, 9.0)] == [1, 0, 0.5, 1, 1]
 
 

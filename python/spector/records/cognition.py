@@ -4,7 +4,7 @@ The record store applies the same functions to whole columns.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spector import _core, arguments
@@ -108,7 +108,7 @@ def importance(
     challenge: float | None = None,
     urgency: float | None = None,
     novelty: float = 0.0,
-    weights: dict[str, float] | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> float:
     """The importance of a new memory, in [0.05, 10] (IMP-1).
 
@@ -118,10 +118,12 @@ def importance(
         Hints, clamped to [0, 1]. If none is given, novelty alone counts; else a missing one is 0.
     novelty : float
         Clamped to [0, 1]; see `novelty`.
-    weights : dict, optional
+    weights : mapping, optional
         Of interest, challenge, novelty and urgency, at least 0; they count by their share.
         Default .30, .10, .40 and .20.
     """
+    if weights is not None and not isinstance(weights, Mapping):
+        raise TypeError(f"weights must be a mapping, not {arguments.kind(weights)}")
     given = {"interest": interest, "challenge": challenge, "urgency": urgency}
     hints = {name: value for name, value in given.items() if value is not None}
     values = {**dict.fromkeys(_WEIGHTS, 0.0), **hints, "novelty": novelty}
