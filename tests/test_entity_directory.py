@@ -156,13 +156,29 @@ class Histories(RuleBasedStateMachine):
             stored = sum(self.model.add_relation(*triple) for triple in triples)
             assert self.directory.add_relations(*columns) == stored
 
-    @rule(data=st.data(), type=st.integers(0, 2), weight=st.sampled_from([0.0, 0.5, 1.2]))
-    def limit(self, data, type, weight):
+    @rule(
+        data=st.data(),
+        type=st.integers(0, 2),
+        weight=st.sampled_from([0.0, 0.5, 1.25]),
+        age=st.integers(0, 3),
+    )
+    def restate(self, data, type, weight, age):
         if not self.model.entities:
             return
         source, target = self.entity(data), self.entity(data)
-        went = self.directory.limit_relations([source], [target], [type], [weight])
-        assert went == self.model.limit_relation(source, target, type, weight)
+        cycle = max(0, self.model.cycle - age)
+        triple = ([source], [target], [type])
+        if self.model.resolve(source) == self.model.resolve(target):
+            with pytest.raises(ValueError, match="two entities"):
+                self.directory.restate_relations(*triple, [weight], [cycle])
+            return
+        self.directory.restate_relations(*triple, [weight], [cycle])
+        self.model.restate_relation(source, target, type, weight, cycle)
+        found = self.model.entities[self.model.resolve(source)].relations.get(
+            (self.model.resolve(target), type), {"weight": 0, "cycle": 0}
+        )
+        weights, cycles = self.directory.relation_states(*triple)
+        assert (weights.tolist(), cycles.tolist()) == ([found["weight"]], [found["cycle"]])
 
     @rule(factor=st.sampled_from([0.95, 0.5]), threshold=st.sampled_from([0.2, 0.6]))
     def decay_relations(self, factor, threshold):
@@ -189,6 +205,17 @@ class Histories(RuleBasedStateMachine):
         self.directory.save(path)
         self.directory = EntityDirectory.load(path)
         assert self.directory.max_entity_edges == self.model.max_entity_edges
+
+    @rule()
+    def save_without_names(self):
+        path = f"{self.folder}/hashed.graph"
+        names = [self.directory.name(entity) for entity in range(len(self.directory))]
+        self.directory.save(path, hashed=True)
+        self.directory = EntityDirectory.load(path)
+        assert not any(self.directory.find_entity(name) >= 0 for name in names)
+        first = [self.directory.intern(name, 21) for name in names[:2]]
+        assert first == [self.model.resolve(entity) for entity in range(len(first))]
+        assert self.directory.recognise(names).tolist() == list(range(len(names)))
 
     @rule(data=st.data(), max_hops=st.integers(0, 3), filter=st.none() | st.sets(st.integers(0, 2)))
     def walk(self, data, max_hops, filter):

@@ -133,9 +133,9 @@ def test_what_pruning_must_not_lose_is_noticed(
     elif fault == "forgotten stays":
         original = Space._apply
 
-        def apply(self: Space, last: Any, rows: Any, vectors: Any) -> None:
-            if rows or vectors:
-                original(self, last, rows, vectors)
+        def apply(self: Space, last: Any, rows: Any, *rest: Any) -> None:
+            if rows:
+                original(self, last, rows, *rest)
 
         monkeypatch.setattr(Space, "_apply", apply)
     elif fault == "too much":

@@ -262,6 +262,7 @@ def test_entities_are_merged_and_fade(tmp_path: Path, clock: Clock) -> None:
         assert "b" in ids(memory.recall("what does Kubernetes do", k=20))
         for _ in range(40):  # nobody tells of it again
             memory.reflect()
+        directory = memory._space.replica.graphs.entities
         assert directory.memories_for_entity(survivor).tolist() == []
         memory.remember("four", id="d", entities=[("Kubernetes", "TOOL")])
         assert memory.status().documents == 4  # and the graph has followed

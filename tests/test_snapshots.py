@@ -296,6 +296,7 @@ FILES = (
     "hyper-entity.graph",
     "learning.json",
     "manifest.json",
+    "facts.json",
     "mentions.json",
     "names.json",
     "records.seg",

@@ -273,3 +273,23 @@ def test_readers_beside_a_writer_see_a_number_with_its_name():
     for reader in readers:
         reader.join()
     assert faults == []
+
+
+def test_names_of_which_only_the_hash_is_known() -> None:
+    """AM-17: a registry without names gives them their numbers again when it meets them."""
+    registry = TypeRegistry.relations()
+    numbers = [registry.id(name) for name in ("trusts", "orbits", "feeds")]
+    restored = TypeRegistry.restored("relations", registry.hashes(), ["ORBITS", "KNOWS", "HATES"])
+    assert len(restored) == len(registry)
+    assert [restored.name(number) for number in numbers] == [None, "ORBITS", None]
+    assert restored.names()[numbers[0] :] == ["", "ORBITS", ""]
+    assert restored.find("Feeds") == numbers[2]
+    assert restored.hashes() == registry.hashes()
+    assert [restored.id(name) for name in ("feeds", "orbits", "hates", "trusts")] == [
+        numbers[2],
+        numbers[1],
+        numbers[2] + 1,
+        numbers[0],
+    ]
+    assert restored.names() == [*registry.names(), "HATES"]
+    assert restored.hashes()[:3] == registry.hashes()

@@ -151,6 +151,23 @@ void register_entity_directory(py::module_& module) {
           },
           py::arg("names"), py::arg("types").noconvert())
       .def(
+          "recognise",
+          [](Directory& directory, const py::list& names) {
+            std::vector<Utf8> texts;
+            texts.reserve(names.size());
+            for (const py::handle name : names) texts.emplace_back(name, "name");
+            Array<std::int64_t> found(static_cast<py::ssize_t>(texts.size()));
+            std::int64_t* to = found.mutable_data();
+            write(directory, [&](EntityDirectory& store) {
+              for (const Utf8& text : texts) {
+                const std::uint32_t entity = store.recognise(text.view());
+                *to++ = entity == EntityDirectory::kNone ? -1 : std::int64_t{entity};
+              }
+            });
+            return found;
+          },
+          py::arg("names"))
+      .def(
           "link",
           [](Directory& directory, const Ids& entities, const Ids& memories,
              const Array<bool>& about) {
@@ -216,26 +233,44 @@ void register_entity_directory(py::module_& module) {
           py::arg("sources").noconvert(), py::arg("targets").noconvert(),
           py::arg("types").noconvert())
       .def(
-          "limit_relations",
+          "relation_states",
+          [](const Directory& directory, const Ids& sources, const Ids& targets, const Ids& types) {
+            const auto source_span = span_of(sources);
+            const auto target_span = span_of(targets);
+            const auto type_span = span_of(types);
+            std::vector<float> weights(source_span.size());
+            std::vector<std::uint16_t> cycles(source_span.size());
+            read(directory, [&](const View& view) {
+              for (std::size_t i = 0; i < source_span.size(); ++i) {
+                const EntityDirectory::State state =
+                    view.relation_state(source_span[i], target_span[i], type_span[i]);
+                weights[i] = state.weight;
+                cycles[i] = state.last_cycle;
+              }
+            });
+            return py::make_tuple(adopt(std::move(weights)), adopt(std::move(cycles)));
+          },
+          py::arg("sources").noconvert(), py::arg("targets").noconvert(),
+          py::arg("types").noconvert())
+      .def(
+          "restate_relations",
           [](Directory& directory, const Ids& sources, const Ids& targets, const Ids& types,
-             const Array<float>& weights) {
+             const Array<float>& weights, const Array<std::uint16_t>& cycles) {
             const auto source_span = span_of(sources);
             const auto target_span = span_of(targets);
             const auto type_span = span_of(types);
             const auto weight_span = span_of(weights);
-            return write(directory, [&](EntityDirectory& store) {
-              std::size_t n = 0;
+            const auto cycle_span = span_of(cycles);
+            write(directory, [&](EntityDirectory& store) {
               for (std::size_t i = 0; i < source_span.size(); ++i) {
-                n += store.limit_relation(source_span[i], target_span[i], type_span[i],
-                                          weight_span[i])
-                         ? 1
-                         : 0;
+                store.restate_relation(source_span[i], target_span[i], type_span[i],
+                                       {weight_span[i], cycle_span[i]});
               }
-              return n;
             });
           },
           py::arg("sources").noconvert(), py::arg("targets").noconvert(),
-          py::arg("types").noconvert(), py::arg("weights").noconvert())
+          py::arg("types").noconvert(), py::arg("weights").noconvert(),
+          py::arg("cycles").noconvert())
       .def(
           "decay_relations",
           [](Directory& directory, float factor, float threshold) {
@@ -284,6 +319,12 @@ void register_entity_directory(py::module_& module) {
           "name",
           [](const Directory& directory, std::uint32_t entity) {
             return directory.read([&](const View& view) { return to_str(view.name(entity)); });
+          },
+          py::arg("entity"))
+      .def(
+          "name_hash",
+          [](const Directory& directory, std::uint32_t entity) {
+            return directory.read([&](const View& view) { return view.name_hash(entity); });
           },
           py::arg("entity"))
       .def(
@@ -445,11 +486,11 @@ void register_entity_directory(py::module_& module) {
            })
       .def(
           "save",
-          [](const Directory& directory, const std::string& path) {
+          [](const Directory& directory, const std::string& path, bool hashed) {
             const GilRelease free;
-            directory.read([](const View& view) { return view.contents(); }).save(path);
+            directory.read([&](const View& view) { return view.contents(hashed); }).save(path);
           },
-          py::arg("path"))
+          py::arg("path"), py::arg("hashed"))
       .def(
           "load",
           [](Directory& directory, const std::string& path) {

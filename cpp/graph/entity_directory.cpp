@@ -1,6 +1,7 @@
 #include "graph/entity_directory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <iterator>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "base/hash.hpp"
 #include "graph/edge_importance.hpp"
 #include "graph/folded_name.hpp"
+#include "graph/hashed_name.hpp"
 #include "graph/similar_names.hpp"
 #include "lexical/unicode.hpp"
 
@@ -89,6 +91,11 @@ std::string_view EntityDirectory::View::folded_name(std::uint32_t entity) const 
   return (*names_)[name_of_[entity].folded];
 }
 
+std::uint64_t EntityDirectory::View::name_hash(std::uint32_t entity) const {
+  require(entity, nodes_.size());
+  return nodes_[entity].name_hash;
+}
+
 std::uint32_t EntityDirectory::View::type(std::uint32_t entity) const {
   require(entity, nodes_.size());
   return nodes_[entity].type;
@@ -133,6 +140,18 @@ std::vector<EntityDirectory::Relation> EntityDirectory::View::relations_to(
   return found;
 }
 
+EntityDirectory::State EntityDirectory::View::relation_state(std::uint32_t source,
+                                                             std::uint32_t target,
+                                                             std::uint32_t type) const {
+  target = resolve(target);
+  for (const Relation& relation : relations_[resolve(source)]) {
+    if (relation.target == target && relation.type == type) {
+      return {relation.weight, relation.last_cycle};
+    }
+  }
+  return {0, 0};
+}
+
 EntityDirectory::Memory EntityDirectory::View::memory() const noexcept {
   Memory memory;
   memory.nodes = nodes_.size() * sizeof(Node);
@@ -148,7 +167,7 @@ EntityDirectory::Memory EntityDirectory::View::memory() const noexcept {
   return memory;
 }
 
-EntityDirectory::View::Contents EntityDirectory::View::contents() const {
+EntityDirectory::View::Contents EntityDirectory::View::contents(bool hashed) const {
   Contents contents{};
   contents.cycle = numbers_.cycle;
   contents.max_relations = numbers_.max_relations;
@@ -173,6 +192,11 @@ EntityDirectory::View::Contents EntityDirectory::View::contents() const {
     const std::span<const Relation> relations = relations_[entity];
     contents.relations.insert(contents.relations.end(), relations.begin(), relations.end());
     const NameNumbers numbers = name_of_[entity];
+    if (hashed) {
+      add(contents.name_ends, contents.names, HashedName(node.name_hash).view());
+      add(contents.spelling_ends, contents.spellings, {});
+      continue;
+    }
     add(contents.name_ends, contents.names, (*names_)[numbers.folded]);
     add(contents.spelling_ends, contents.spellings,
         numbers.spelling == kNone ? std::string_view() : (*spellings_)[numbers.spelling]);
@@ -243,12 +267,12 @@ std::uint32_t EntityDirectory::intern(std::string_view name, std::uint32_t type)
   if (folded.view().empty()) {
     throw std::invalid_argument("name must hold something other than white space");
   }
-  const std::uint32_t number = names_.intern(folded.view());
-  if (number < entity_of_name_.size() && entity_of_name_[number] != 0) {
-    const std::uint32_t entity = resolve(entity_of_name_[number] - 1);
+  if (const std::uint32_t own = known(folded.view(), name); own != kNone) {
+    const std::uint32_t entity = resolve(own);
     if (type != kOther && nodes_[entity].type == kOther) nodes_.edit(entity).type = type;
     return entity;
   }
+  const std::uint32_t number = names_.intern(folded.view());
   // The table of names ends before there are too many entities.
   const auto entity = static_cast<std::uint32_t>(nodes_.size());
   entity_of_name_.resize(names_.size());
@@ -260,6 +284,30 @@ std::uint32_t EntityDirectory::intern(std::string_view name, std::uint32_t type)
   nodes_.push_back(node);
   relations_.resize(nodes_.size());
   incoming_.resize(nodes_.size());
+  return entity;
+}
+
+std::uint32_t EntityDirectory::recognise(std::string_view name) {
+  const FoldedName folded(name);
+  return folded.view().empty() ? kNone : known(folded.view(), name);
+}
+
+std::uint32_t EntityDirectory::known(std::string_view folded, std::string_view name) {
+  const std::uint32_t there = names_.find(folded);
+  if (there < entity_of_name_.size() && entity_of_name_[there] != 0) {
+    return entity_of_name_[there] - 1;
+  }
+  if (now_.unnamed == 0) return kNone;
+  const std::uint32_t hashed = names_.find(HashedName(hash64(folded)).view());
+  if (hashed >= entity_of_name_.size() || entity_of_name_[hashed] == 0) return kNone;
+  const std::uint32_t entity = entity_of_name_[hashed] - 1;
+  const NameNumbers numbers{names_.intern(folded),
+                            name == folded ? kNone : spellings_.intern(name)};
+  entity_of_name_.resize(names_.size());
+  entity_of_name_.edit(numbers.folded) = entity + 1;
+  entity_of_name_.edit(hashed) = 0;
+  name_of_.edit(entity) = numbers;
+  --now_.unnamed;
   return entity;
 }
 
@@ -550,17 +598,29 @@ bool EntityDirectory::add_relation(std::uint32_t source, std::uint32_t target, s
       source, {target, type, 1, cycle, bridge_score(n_shared(source, target), least_degree), 0});
 }
 
-bool EntityDirectory::limit_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type,
-                                     float weight) {
+void EntityDirectory::restate_relation(std::uint32_t source, std::uint32_t target,
+                                       std::uint32_t type, State state) {
   source = resolve(source);
-  const std::uint32_t place = find_relation(source, resolve(target), type);
-  if (place == kNone) return false;
-  if (!(weight > 0)) {
-    remove_relation(source, place);
-    return true;
+  target = resolve(target);
+  if (source == target) {
+    throw std::invalid_argument("source and target must be two entities, but both are entity " +
+                                std::to_string(source));
   }
-  if (relations_[source][place].weight > weight) relations_.edit(source)[place].weight = weight;
-  return false;
+  const std::uint32_t place = find_relation(source, target, type);
+  if (!(state.weight > 0)) {
+    if (place != kNone) remove_relation(source, place);
+    return;
+  }
+  const float weight = std::min(kMaxWeight, state.weight);
+  if (place == kNone) {
+    const std::size_t least_degree = std::min(degree(source), degree(target)) + 1;
+    place_relation(source, {target, type, weight, state.last_cycle,
+                            bridge_score(n_shared(source, target), least_degree), 0});
+    return;
+  }
+  Relation& relation = relations_.edit(source)[place];
+  relation.weight = weight;
+  relation.last_cycle = state.last_cycle;
 }
 
 std::size_t EntityDirectory::decay_relations(float factor, float threshold) {
@@ -705,9 +765,10 @@ std::vector<EntityDirectory::Pair> similar_entities(const EntityDirectory::View&
   std::vector<std::uint32_t> entities;
   std::vector<std::u32string> names;
   for (std::uint32_t entity = 0; entity < view.size(); ++entity) {
-    if (view.node(entity).merged_into != 0) continue;
+    const std::string_view name = view.folded_name(entity);
+    if (view.node(entity).merged_into != 0 || HashedName::is(name)) continue;
     entities.push_back(entity);
-    names.push_back(decoded(view.folded_name(entity)));
+    names.push_back(decoded(name));
   }
   std::vector<EntityDirectory::Pair> pairs;
   for (const SimilarNames& similar : similar_names(names)) {

@@ -4,6 +4,9 @@
 // An entity is a number, dense from 0, that is never used again. Merging (ENT-9) makes one entity
 // another name of a second: wherever its number or its name is given, the second is meant.
 //
+// A directory can be stored without its names: what is loaded then knows only their hashes, until
+// `intern` or `recognise` meets them.
+//
 // Links lie in one segment, each entity's in a block; a block that is full is copied to a larger
 // one and becomes dead space, which `compact_links` frees. For each memory its entities are kept as
 // well, ascending, so that both directions cost what they return.
@@ -102,6 +105,12 @@ class EntityDirectory {
     std::uint32_t spelling;
   };
 
+  // A relation in brief; without weight: none.
+  struct State {
+    float weight;
+    std::uint16_t last_cycle;
+  };
+
   // In bytes.
   struct Memory {
     std::size_t nodes = 0;     // BUD-4: 64 for each entity
@@ -127,9 +136,11 @@ class EntityDirectory {
     [[nodiscard]] std::uint32_t find(std::string_view name) const;
     // The entity that `entity` was merged into in the end, or itself.
     [[nodiscard]] std::uint32_t resolve(std::uint32_t entity) const;
-    // Its own, also of an entity that was merged: as first spelled, and folded.
+    // Its own, also of an entity that was merged: as first spelled, and folded; a blank and the
+    // hash in hexadecimal if only that is known.
     [[nodiscard]] std::string_view name(std::uint32_t entity) const;
     [[nodiscard]] std::string_view folded_name(std::uint32_t entity) const;
+    [[nodiscard]] std::uint64_t name_hash(std::uint32_t entity) const;
     [[nodiscard]] std::uint32_t type(std::uint32_t entity) const;
 
     // In order of the first link.
@@ -152,6 +163,8 @@ class EntityDirectory {
     }
     // By source, then type; `target` is the source.
     [[nodiscard]] std::vector<Relation> relations_to(std::uint32_t entity) const;
+    [[nodiscard]] State relation_state(std::uint32_t source, std::uint32_t target,
+                                       std::uint32_t type) const;
 
     [[nodiscard]] Memory memory() const noexcept;
 
@@ -193,9 +206,9 @@ class EntityDirectory {
     }
     void touch_node(std::uint32_t entity) const noexcept { load_line(&nodes_[entity].adj_count); }
 
-    // EDIR file (cpp/FORMATS.md).
+    // EDIR file (cpp/FORMATS.md), with names or with their hashes alone.
     struct Contents;
-    [[nodiscard]] Contents contents() const;
+    [[nodiscard]] Contents contents(bool hashed) const;
 
    private:
     friend class EntityDirectory;
@@ -204,6 +217,7 @@ class EntityDirectory {
       std::size_t relations = 0;
       std::uint32_t cycle = 0;
       std::uint32_t max_relations = 0;
+      std::uint32_t unnamed = 0;  // entities of which only the hash of the name is known
     };
 
     static std::uint32_t resolve_in(const CowArray<Node>::View& nodes,
@@ -242,6 +256,9 @@ class EntityDirectory {
 
   // The entity of that name, a new one if there is none (ENT-3). A blank name is refused.
   std::uint32_t intern(std::string_view name, std::uint32_t type);
+  // The entity whose own name that is, not the one that it was merged into, or kNone. If only the
+  // hash of it was known, the name is from now on.
+  std::uint32_t recognise(std::string_view name);
 
   // ENT-4. `about`: a link that is once about its entity stays so (AM-10).
   void link(std::uint32_t entity, std::uint32_t memory, bool about);
@@ -255,9 +272,10 @@ class EntityDirectory {
 
   // False if the relation is too weak for a full list (EEE-2).
   bool add_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type);
-  // A relation weighs at most so much from now on; with 0 it goes. Nothing happens if it is not
-  // there. True if it went.
-  bool limit_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type, float weight);
+  // What a relation is from now on, whatever it was: with a weight of 0 it goes, and one that is
+  // not there comes, unless it is too weak for a full list (EEE-2). At most kMaxWeight.
+  void restate_relation(std::uint32_t source, std::uint32_t target, std::uint32_t type,
+                        State state);
   // Counts one cycle, multiplies all weights, removes relations below the threshold but for bridges
   // (EEE-3), and scores bridges anew. Returns how many went. Limits as for links.
   std::size_t decay_relations(float factor, float threshold);
@@ -277,6 +295,8 @@ class EntityDirectory {
  private:
   using Numbers = View::Numbers;
 
+  // As `recognise`, of a name that is not blank.
+  std::uint32_t known(std::string_view folded, std::string_view name);
   [[nodiscard]] std::uint32_t resolve(std::uint32_t entity) const;
   [[nodiscard]] std::span<const std::uint32_t> entities_of(std::uint32_t memory) const noexcept;
   // The place in the segment of a link that is there.
@@ -333,14 +353,15 @@ struct EntityDirectory::View::Contents {
   std::vector<std::uint32_t> name_ends;
   std::vector<char> names;
   std::vector<std::uint32_t> spelling_ends;
-  std::vector<char> spellings;  // empty where it is the folded name
+  std::vector<char> spellings;  // empty where it is the folded name, and where there is no name
 
   // Throws Storage.
   void save(const std::string& path) const;
 };
 
 // Pairs of entities whose names are one thing written differently (ENT-9): by distance, then the
-// lower entity, then the higher. Only entities that may be merged, whatever their types.
+// lower entity, then the higher. Only entities that may be merged, whatever their types, and whose
+// names are known.
 [[nodiscard]] std::vector<EntityDirectory::Pair> similar_entities(
     const EntityDirectory::View& view);
 

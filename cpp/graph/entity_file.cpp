@@ -10,6 +10,7 @@
 #include "base/hash.hpp"
 #include "graph/entity_directory.hpp"
 #include "graph/folded_name.hpp"
+#include "graph/hashed_name.hpp"
 
 namespace spector {
 namespace {
@@ -242,8 +243,16 @@ void EntityDirectory::load(const std::string& path) {
 
   std::uint32_t entity = 0;
   file.for_each_string(kNameEnds, [&](std::string_view name) {
-    if (name.empty() || FoldedName(name).view() != name) file.fail(kNames, "one is not folded");
-    if (hash64(name) != nodes_[entity].name_hash) file.fail(kNodes, "the hash of a name is wrong");
+    if (HashedName::is(name)) {
+      if (HashedName(nodes_[entity].name_hash).view() != name) {
+        file.fail(kNodes, "the hash of a name is not that in its place");
+      }
+      ++now_.unnamed;
+    } else if (name.empty() || FoldedName(name).view() != name) {
+      file.fail(kNames, "one is not folded");
+    } else if (hash64(name) != nodes_[entity].name_hash) {
+      file.fail(kNodes, "the hash of a name is wrong");
+    }
     const std::uint32_t number = names_.intern(name);
     entity_of_name_.resize(names_.size());
     if (entity_of_name_[number] != 0) file.fail(kNames, "one is there twice");

@@ -270,26 +270,7 @@ class Reflection:
         return {"unlinked": unlinked}
 
     def _entities(self) -> dict[str, int]:
-        def work(reader: Reader, replica: Replica) -> list[list[int]] | None:
-            graphs = replica.graphs
-            if not len(graphs.entities):
-                return None
-            edges = graphs.hebbian.edges()
-            strong = np.flatnonzero(edges.weight >= _PROMOTED)
-            order = strong[np.lexsort((edges.b[strong], edges.a[strong], -edges.weight[strong]))]
-            pairs = []
-            for place in order.tolist():
-                a, b = int(edges.a[place]), int(edges.b[place])
-                mine = set(graphs.entities.entities_for_memory(a).tolist())
-                other = set(graphs.entities.entities_for_memory(b).tolist())
-                if mine and other and mine != other:
-                    pairs.append([a, b])
-                    if len(pairs) == _MOST_PROMOTED:
-                        break
-            return pairs
-
-        pairs = self._space.read(work)
-        return {} if pairs is None else self._reflect("entities", pairs)
+        return self._space.reflect_entities(self._now, _PROMOTED, _MOST_PROMOTED)
 
     # RFL-8
 

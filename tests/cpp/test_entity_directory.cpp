@@ -79,7 +79,7 @@ std::string described(const Directory& directory) {
 }
 
 void save(const Directory& directory, const std::string& path) {
-  directory.read([](const View& view) { return view.contents(); }).save(path);
+  directory.read([](const View& view) { return view.contents(false); }).save(path);
 }
 std::unique_ptr<Directory> loaded(const std::string& path) {
   auto directory = std::make_unique<Directory>(48U);

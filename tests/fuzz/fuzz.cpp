@@ -216,7 +216,7 @@ struct Saving {
     return store;
   };
   const auto save = [](const std::unique_ptr<Shared<EntityDirectory>>& store) {
-    store->read([](const EntityDirectory::View& view) { return view.contents(); })
+    store->read([](const EntityDirectory::View& view) { return view.contents(false); })
         .save(saved.path());
   };
   auto directory = load();

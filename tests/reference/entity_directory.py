@@ -173,16 +173,18 @@ class Directory:
         relation = {"weight": f32(1), "cycle": self.cycle % 65536, "bridge": bridge}
         return self.place(source, (target, type), relation)
 
-    def limit_relation(self, source, target, type, weight):
-        relations = self.entities[self.resolve(source)].relations
-        key = (self.resolve(target), type)
-        if key not in relations:
-            return False
+    def restate_relation(self, source, target, type, weight, cycle):
+        source, target = self.resolve(source), self.resolve(target)
+        relations = self.entities[source].relations
+        there = relations.get((target, type))
         if weight == 0:
-            del relations[key]
-            return True
-        relations[key]["weight"] = min(relations[key]["weight"], f32(weight))
-        return False
+            relations.pop((target, type), None)
+        elif there:
+            there["weight"], there["cycle"] = f32(weight), cycle
+        else:
+            bridge = self.bridge(source, target, 1)
+            relation = {"weight": f32(weight), "cycle": cycle, "bridge": bridge}
+            self.place(source, (target, type), relation)
 
     def decay_relations(self, factor, threshold):
         self.cycle += 1

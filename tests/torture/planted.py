@@ -335,6 +335,14 @@ def pruned_and_lost() -> None:
     _module("store.replica").Replica.take_checkpoint = _nothing
 
 
+@fault("a replay adds the latest rows to what a reflection made", "test_replay.py -k one_state")
+def reflection_doubled() -> None:
+    def put(original: Any, self: Any, rows: Any, told: bool = False) -> None:
+        original(self, rows)
+
+    _wrap(_module("store.graphs").Graphs, "put", put)
+
+
 @fault("a replica that is behind does not look what was forgotten", "test_pruning.py -k changes")
 def pruned_and_kept() -> None:
     def begin(original: Any, self: Any, reader: Any, pruned: Any) -> Any:

@@ -251,9 +251,25 @@ class EntityDirectory(Exportable):
         """The entity that `entity` was merged into in the end, or itself (ENT-9)."""
         return self._core.resolve(_entity(entity))
 
+    def recognise(self, names: list[str]) -> NDArray[np.int64]:
+        """The entity whose own name each is, not the one that it was merged into, or -1.
+
+        Of a directory that was saved without names, those names are known from now on.
+        """
+        if not isinstance(names, list):
+            raise TypeError(f"names must be a list of str, not {arguments.kind(names)}")
+        return self._core.recognise(names)
+
     def name(self, entity: int) -> str:
-        """Its name as first spelled; a merged entity keeps its own."""
+        """Its name as first spelled; a merged entity keeps its own.
+
+        It is a blank and `name_hash` in hexadecimal as long as only that is known.
+        """
         return self._core.name(_entity(entity))
+
+    def name_hash(self, entity: int) -> int:
+        """H64 of its own name, folded (GEN-7)."""
+        return self._core.name_hash(_entity(entity))
 
     def type(self, entity: int) -> int:
         """The id of its type; a merged entity keeps its own."""
@@ -350,32 +366,50 @@ class EntityDirectory(Exportable):
         """
         return self._core.add_relations(*_triples(source, target, type))
 
-    def limit_relations(
-        self, source: ArrayLike, target: ArrayLike, type: ArrayLike, weight: ArrayLike
-    ) -> int:
-        """Let relations weigh at most so much; those with 0 go. One change.
+    def relation_states(
+        self, source: ArrayLike, target: ArrayLike, type: ArrayLike
+    ) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+        """Weights of relations, 0 for those that are not there, and the cycles in which each was
+        strengthened last.
 
-        For facts that are no longer told as often as they were. A relation that is not there is
-        passed over.
+        Parameters
+        ----------
+        source, target, type : array of int
+            Of equal lengths; types are ids.
+        """
+        return self._core.relation_states(*_triples(source, target, type))
+
+    def restate_relations(
+        self,
+        source: ArrayLike,
+        target: ArrayLike,
+        type: ArrayLike,
+        weight: ArrayLike,
+        cycle: ArrayLike,
+    ) -> None:
+        """Give relations a weight and the cycle of their latest strengthening, whatever they had;
+        with the weight 0 they go. One change.
+
+        For facts that are told more or less often than before. One that is not there comes, unless
+        its source has `max_entity_edges` that are all more important.
 
         Parameters
         ----------
         source, target, type : array of int
         weight : array of float
             In [0, 3], of the same length.
-
-        Returns
-        -------
-        int
-            How many went.
+        cycle : array of int
+            Modulo 65536 (EEE-1), of the same length.
         """
         triples = _triples(source, target, type)
         weights = arguments.reals("weight", weight, 0, 3)
-        if len(weights) != len(triples[0]):
-            raise ValueError(
-                f"weight must have the length of source, {len(triples[0])}, not {len(weights)}"
-            )
-        return self._core.limit_relations(*triples, weights)
+        cycles = arguments.integers("cycle", np.asarray(cycle), np.uint16)
+        for name, given in (("weight", weights), ("cycle", cycles)):
+            if len(given) != len(triples[0]):
+                raise ValueError(
+                    f"{name} must have the length of source, {len(triples[0])}, not {len(given)}"
+                )
+        self._core.restate_relations(*triples, weights, cycles)
 
     def relations(self, entity: int, incoming: bool = False) -> Relations:
         """Relations from the entity in the order of the first mention, or to it, by entity."""
@@ -595,15 +629,22 @@ class EntityDirectory(Exportable):
         """
         return self._core.memory_usage()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], hashed: bool = False) -> None:
         """Write an EDIR file, which then is there entirely or not at all.
+
+        Parameters
+        ----------
+        path : path
+        hashed : bool
+            Without names: what `load` gives then has their hashes alone, and each name again as
+            soon as `intern` or `recognise` meets it.
 
         Raises
         ------
         StorageError
             The file cannot be written (an OSError with its errno); the old one is as it was.
         """
-        self._core.save(os.fsencode(path))
+        self._core.save(os.fsencode(path), bool(hashed))
 
     @classmethod
     def load(

@@ -2,6 +2,7 @@
 
 import os
 import unicodedata
+from collections.abc import Iterable
 from typing import Literal
 
 from spector import _core, arguments
@@ -16,6 +17,10 @@ _KINDS: dict[str, tuple[int, str]] = {
     "relations": (1, "RELATED_TO"),
     "roles": (2, "UNSPECIFIED"),
 }
+
+
+def _hash(name: str) -> str:
+    return f"{_core.hash64(name):016x}"
 
 
 class TypeRegistry:
@@ -46,7 +51,7 @@ class TypeRegistry:
         if kind not in _KINDS:
             raise ValueError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
         number, self._blank = _KINDS[kind]
-        self._kind = kind
+        self._kind: Kind = kind
         self._core = _core.TypeRegistry(number)
 
     @classmethod
@@ -63,6 +68,33 @@ class TypeRegistry:
     def roles(cls) -> "TypeRegistry":
         """Roles in events: the 8 of HYP-4 from 0, then what was registered."""
         return cls("roles")
+
+    @classmethod
+    def restored(cls, kind: Kind, hashes: Iterable[str], names: Iterable[str]) -> "TypeRegistry":
+        """A registry whose further names have these `hashes`, in the order of their numbers.
+
+        Those names of which `names` knows nothing are known again when `id` meets them.
+        """
+        registry = cls(kind)
+        known = {_hash(name): name for name in names}
+        registry._fill([known.get(one, " " + one) for one in hashes])
+        return registry
+
+    def _fill(self, further: Iterable[str]) -> None:
+        """Have these names after the built-in ones. No normalised name begins with a blank, so a
+        blank and a hash stand for one that is not known."""
+        core = _core.TypeRegistry(_KINDS[self._kind][0])
+        for name in further:
+            core.add(name)
+        self._core = core
+
+    def _further(self) -> list[str]:
+        built_in = _core.TypeRegistry(_KINDS[self._kind][0]).size()
+        return [self._core.name(id) or "" for id in range(built_in, len(self))]
+
+    def hashes(self) -> list[str]:
+        """What `restored` takes: H64 of each name that is not built in (GEN-7), in hexadecimal."""
+        return [name[1:] if name.startswith(" ") else _hash(name) for name in self._further()]
 
     @property
     def kind(self) -> str:
@@ -86,19 +118,29 @@ class TypeRegistry:
         """The number of a name, a new one if it has none."""
         folded = self.normalize(name)
         found = self._core.find(folded)
-        return self._core.add(folded) if found is None else found
+        if found is not None:
+            return found
+        hashed = " " + _hash(folded)
+        unknown = self._core.find(hashed)
+        if unknown is None:
+            return self._core.add(folded)
+        self._fill([folded if one == hashed else one for one in self._further()])
+        return unknown
 
     def find(self, name: str) -> int | None:
         """The number of a name, or None; registers nothing."""
-        return self._core.find(self.normalize(name))
+        folded = self.normalize(name)
+        found = self._core.find(folded)
+        return self._core.find(" " + _hash(folded)) if found is None else found
 
     def name(self, id: int) -> str | None:
         """The name of a number, or None."""
-        return self._core.name(arguments.whole("id", id, 0, 2**32 - 1))
+        name = self._core.name(arguments.whole("id", id, 0, 2**32 - 1))
+        return None if name is None or name.startswith(" ") else name
 
     def names(self) -> list[str]:
-        """All names; each stands at its number."""
-        return [name for i in range(len(self)) if (name := self._core.name(i)) is not None]
+        """All names; each stands at its number. Empty where only the hash is known."""
+        return [self.name(id) or "" for id in range(len(self))]
 
     def memory_usage(self) -> dict[str, int]:
         """Bytes by part: ``names``."""

@@ -7,9 +7,9 @@ session; the rows say what each memory is about, by whom it is, and which tags i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from spector.graph import (
 from .learning import partners, tag_hash
 from .mentions import Mentions
 from .model import Event, EventType, MemoryRow, about_of, tags_of
-from .names import NameIndex
+from .names import EntityNames, NameIndex
 from .snapshots import load_array, load_json, save_array, save_json
 
 #: How many memories before it in its session a new one is associated with (HEB-5, AM-14).
@@ -34,7 +34,6 @@ _REMEMBER: Final = EventType.REMEMBER.value
 _DELTA: Final = 0.3  # HEB-4
 _DELTAS: Final = [_DELTA * 0.5**distance for distance in range(WINDOW)]
 NOBODY: Final = 0
-_PROMOTED: Final = 4
 _WORDS: Final = 100  # of a text, in which tags are looked for
 _TAG_WORDS: Final = 3
 _AROUND: Final = " .,;:!?\"'()[]{}"  # what stands around a word but is not part of it
@@ -43,6 +42,13 @@ _AROUND: Final = " .,;:!?\"'()[]{}"  # what stands around a word but is not part
 def reflect_payload(step: str, *arguments: Any) -> str:
     """What a REFLECT event says: a step, and what it has to know that is not in the graph."""
     return json.dumps([step, *arguments], separators=(",", ":"))
+
+
+class Restored(NamedTuple):
+    """What a reflection made of what memories say."""
+
+    mentions: Mentions
+    names: EntityNames
 
 
 def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -59,8 +65,8 @@ class Graphs:
         self.capture = CrossCapture()
         self.mentions = Mentions()
         self.entities = self.mentions.directory
-        self.names = NameIndex()  # of what memories are about: numbers are entities
-        self._named: set[int] = set()
+        self.names = EntityNames()  # of what memories are about
+        self.told_by = 0  # the last reflection on entities: its event
         self.authors = NameIndex()
         self._author_numbers: dict[str, int] = {}
         self._author_of: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -145,7 +151,7 @@ class Graphs:
         flush()
 
     def _reflect(self, step: str, *arguments: Any) -> None:
-        """A step of a reflection (RFL-4, RFL-5); `reflect_entities` is another."""
+        """A step of a reflection (RFL-4, RFL-5); that on entities is in the checkpoint of it."""
         if step == "hebbian":
             report = self.hebbian.decay()
             bridges = self.hebbian.recompute_bridges()
@@ -159,45 +165,6 @@ class Graphs:
         elif step == "temporal":
             before, slots = arguments
             self.reflected = {"unlinked": self.temporal.prune(before, slots)}
-
-    def reflect_entities(self, event: Event) -> None:
-        """RFL-6 and RFL-7: associations become relations, similar names one entity, and what is
-        not told again fades."""
-        _, pairs = json.loads(event.payload or "[]")
-        entities, hyper = self.entities, self.mentions.hyper
-        promoted = sum(self._promote(a, b) for a, b in pairs)
-        merged = entities.merge_similar().tolist()
-        for gone, stays in merged:
-            name = entities.name(gone)
-            for index in (self.names, self.mentions.names):
-                if any(gone in numbers for _, numbers in index.find(name)):
-                    index.add(name, stays)
-            for left in hyper.merge(gone, stays):
-                source, target = (entities.resolve(one) for one in left.entities[:2])
-                if source != target:
-                    entities.add_relation(source, target, left.type)
-        if merged:
-            self.mentions.follow_merges()
-        faded = entities.decay_adjacency_weights()
-        reclaimed = entities.compact_adjacency()
-        self.reflected = {
-            "promoted": promoted,
-            "merged": len(merged),
-            "links_faded": faded,
-            "bytes_reclaimed": reclaimed,
-            "relations_faded": entities.decay_relations(),
-            "hyperedges_faded": hyper.decay(),
-        }
-
-    def _promote(self, a: int, b: int) -> int:
-        """Relate what two associated memories name, at most four of each (RFL-6)."""
-        mine, other = (
-            self.entities.entities_for_memory(slot).tolist()[:_PROMOTED] for slot in (a, b)
-        )
-        ends = [(x, y) for x in mine for y in other if x not in other and y not in mine]
-        for x, y in ends:
-            self.entities.add_relation(x, y, "RELATED_TO")
-        return len(ends)
 
     def _leave(self, slot: int) -> None:
         for session in self._recent_in.pop(slot, ()):
@@ -231,8 +198,11 @@ class Graphs:
         self.mentions.remove(slots)
         self._set_authors(slots, [None] * len(slots))
 
-    def put(self, rows: Mapping[int, MemoryRow]) -> None:
-        """Let memories have what their rows say, instead of what they had."""
+    def put(self, rows: Mapping[int, MemoryRow], told: bool = False) -> None:
+        """Let memories have what their rows say, instead of what they had.
+
+        `told`: what they say of entities is in the checkpoint of a reflection, but for the names.
+        """
         fresh: list[int] = []
         tags: list[tuple[str, ...]] = []
         known = [slot for slot in rows if slot < self._put_until]
@@ -249,11 +219,16 @@ class Graphs:
             folded = [list(own) for own in tags]
             self.coactivation.observe_folded(folded)
             self.capture.add_folded(np.asarray(fresh, np.uint32), folded)
-        if known:
-            self.entities.remove_memory(known)
-            self.mentions.remove(known)
         self._put_until = max(self._put_until, max(rows, default=-1) + 1)
-        self.mentions.put(rows, self._set_about(rows))
+        if told:
+            about = [name for row in rows.values() for name in about_of(row)]
+            self.names.note(about, self.entities)
+            self.mentions.recognise(rows)
+        else:
+            if known:
+                self.entities.remove_memory(known)
+                self.mentions.remove(known)
+            self.mentions.put(rows, self._set_about(rows))
         self._set_authors(list(rows), [row[7] for row in rows.values()])
 
     def _set_about(self, rows: Mapping[int, MemoryRow]) -> list[tuple[int, int]]:
@@ -268,10 +243,7 @@ class Graphs:
             return []
         numbers = self.entities.intern(names, "OTHER")
         self.entities.link(numbers, np.asarray(slots, np.uint32), True)
-        for name, number in zip(names, numbers.tolist(), strict=True):
-            if number not in self._named:
-                self._named.add(number)
-                self.names.add(name, number)
+        self.names.note(names, self.entities)
         return list(zip(numbers.tolist(), slots, strict=True))
 
     def about(self, entity: int) -> npt.NDArray[np.uint32]:
@@ -334,6 +306,53 @@ class Graphs:
         """The tags of memories whose hash is one of these."""
         return tuple(tag for tag, _ in self.coactivation.tags() if tag_hash(tag) in hashes)
 
+    # Reflections on entities. One process does it, on a copy, and what comes of it goes into the
+    # journal; all others take it from there, so that all have the same.
+
+    def associated(self, mentions: Mentions, least: float, most: int) -> list[tuple[int, int]]:
+        """The pairs of memories that are associated strongest and name different entities
+        (RFL-6)."""
+        edges = self.hebbian.edges()
+        strong = np.flatnonzero(edges.weight >= least)
+        order = strong[np.lexsort((edges.b[strong], edges.a[strong], -edges.weight[strong]))]
+        pairs: list[tuple[int, int]] = []
+        for place in order.tolist():
+            a, b = int(edges.a[place]), int(edges.b[place])
+            mine, other = (
+                set(mentions.directory.entities_for_memory(slot).tolist()) for slot in (a, b)
+            )
+            if mine and other and mine != other:
+                pairs.append((a, b))
+                if len(pairs) == most:
+                    break
+        return pairs
+
+    def told(self, parts: Mapping[str, bytes], rows: Iterable[MemoryRow]) -> Restored:
+        """What the checkpoint of a reflection holds; `take_told` is for its result.
+
+        `rows` are all memories; they are looked at if there are types that are not known yet.
+        """
+        mentions = self.mentions.of_checkpoint(
+            parts, rows if self.mentions.unknown_types(parts) else ()
+        )
+        names = EntityNames()
+        names.note([name for name, _ in self.names.added], mentions.directory)
+        return Restored(mentions, names)
+
+    def take_told(self, told: Restored, event: int, living: Iterable[int], size: int) -> None:
+        """Have that, of the reflection that was this event; of memories that are gone, nothing.
+
+        All memories are below `size`.
+        """
+        slots = np.fromiter(living, np.uint32)
+        gone = np.setdiff1d(np.arange(size, dtype=np.uint32), slots, assume_unique=True)
+        told.mentions.directory.remove_memory(gone)
+        told.mentions.remove(gone.tolist())
+        self.mentions, self.names = told
+        self.entities = self.mentions.directory
+        self.told_by = event
+        self._put_until = max(self._put_until, size)
+
     # Snapshots
 
     @property
@@ -352,8 +371,8 @@ class Graphs:
         self.mentions.save_parts(folder)
         names = {
             "about": self.names.added,
-            "named": sorted(self._named),
             "authors": self.authors.added,
+            "told_by": self.told_by,
         }
         save_json(folder / "names.json", names)
         save_array(folder / "authors.npy", self._author_of.astype("<u4"))
@@ -402,7 +421,7 @@ class Graphs:
         self.entities = self.mentions.directory
         names = load_json(folder / "names.json")
         self.names.add_all(names["about"])
-        self._named = set(names["named"])
+        self.told_by = names["told_by"]
         self.authors.add_all(names["authors"])
         self._author_numbers = {fold(name): number for name, number in names["authors"]}
         self._author_of = load_array(folder / "authors.npy").astype(np.uint32)

@@ -64,7 +64,6 @@ from .model import (
     add_crc,
     checkpoint_crc,
     event_crc,
-    is_of_entities,
     memory_crc,
     meta_crc,
     row_problem,
@@ -139,6 +138,10 @@ _EVENT_BYTES: Final = 24  # of a row of `events` beside its payload, about
 _AT_ONCE: Final = 10_000  # events, for what reads all of them
 #: The setting that holds what `Pruned` says.
 PRUNED: Final = "pruned"
+#: The setting that holds what `Told` says.
+TOLD: Final = "told"
+#: How the names of its parts in the table `checkpoint` begin.
+_TOLD_PARTS: Final = "told/"
 _KEPT_ROWS: Final = 4096  # verified rows kept for the next recall, of texts of at most
 _KEPT_CHARACTERS: Final = 4096
 _KEPT_MATCHES: Final = 32  # answers to filters, of at most so many slots
@@ -198,6 +201,23 @@ class Total(NamedTuple):
 
     rows: int
     crc_sum: int
+
+
+class Told(NamedTuple):
+    """What a reflection made of what memories say of entities is in the table `checkpoint`, for it
+    does not follow from the latest rows.
+
+    Attributes
+    ----------
+    event : int
+        The reflection.
+    until : int
+        The event whose state it was made of, or a later one; what memories say that were stored
+        afterwards comes on top of it.
+    """
+
+    event: int = 0
+    until: int = 0
 
 
 class Pruned(NamedTuple):
@@ -352,6 +372,10 @@ class Reader:
         newest: int | None = self._connection.execute("SELECT max(seq) FROM events").fetchone()[0]
         return newest or 0
 
+    def told(self) -> Told:
+        """The last reflection on entities."""
+        return Told(*self.meta_value(TOLD, ()))
+
     def pruned(self) -> Pruned:
         """Which events were taken out."""
         return Pruned(*self.meta_value(PRUNED, ()))
@@ -389,6 +413,18 @@ class Reader:
 
     def checkpoint(self) -> dict[str, bytes]:
         """What the events that were taken out taught: see `Replica.checkpoint`."""
+        parts = self._parts().items()
+        return {part: data for part, data in parts if not part.startswith(_TOLD_PARTS)}
+
+    def told_parts(self) -> dict[str, bytes]:
+        """What the last reflection on entities made: see `Mentions.checkpoint`."""
+        return {
+            part.removeprefix(_TOLD_PARTS): data
+            for part, data in self._parts().items()
+            if part.startswith(_TOLD_PARTS)
+        }
+
+    def _parts(self) -> dict[str, bytes]:
         if self.checkpoint_total() != self.totals()["checkpoint"]:
             raise damaged(self._where, "a part of the checkpoint is missing")
         parts: dict[str, list[bytes]] = {}
@@ -821,6 +857,17 @@ def _vector_rows(slot: int, vectors: Iterable[tuple[str, str, int, bytes]]) -> l
     return [VectorRow(slot, *vector, vector_crc(slot, *vector)) for vector in vectors]
 
 
+_CheckpointRow = tuple[str, int, int, bytes]  # part, place, crc, data
+
+
+def _checkpoint_rows(parts: Mapping[str, bytes]) -> list[_CheckpointRow]:
+    return [
+        (part, place, checkpoint_crc(part, place, data), data)
+        for part, content in sorted(parts.items())
+        for place, data in enumerate(_cut(zlib.compress(content, 1)))
+    ]
+
+
 def _cut(data: bytes) -> Iterator[bytes]:
     for start in range(0, len(data), _CHECKPOINT_BYTES):
         yield data[start : start + _CHECKPOINT_BYTES]
@@ -1160,14 +1207,19 @@ class Transaction(Reader):
                 self.set_state(row, "remind", record.at, flags=flags)
 
     def prune(
-        self, until: int, parts: Mapping[str, bytes], snapshots: Iterable[int], *, always: bool
+        self,
+        until: int,
+        parts: Mapping[str, bytes],
+        told: Mapping[str, bytes] | None,
+        snapshots: Iterable[int],
+        *,
+        always: bool,
     ) -> int:
         """Take out events up to `until` that a replay does not need when it has `parts`, what all
-        of them taught; returns how many.
+        of them taught; returns how many. `told`: what the checkpoint of the last reflection on
+        entities is to hold from now on, up to that event.
 
-        What stays: outcomes, which are a log (`reinforcements`); the steps of reflections on what
-        follows from rows; and, so that these find the rows that they found, the last event of each
-        memory before each of these steps and at the end.
+        What stays: outcomes, which are a log (`reinforcements`), and the last event of each memory.
 
         Nothing happens if that would free less than it takes, unless `always`, or if another
         process was first.
@@ -1182,7 +1234,7 @@ class Transaction(Reader):
         first = self.first_event_time()
         living = {slot for slot, _ in self.slots()}
         gone: list[Event] = []
-        last: dict[int, Event] = {}  # of each memory since the step
+        last: dict[int, Event] = {}  # of each memory
         kept = kept_crc = after = 0
         while after < until:
             for event in self.events(after, _AT_ONCE, before.until):
@@ -1193,31 +1245,24 @@ class Transaction(Reader):
                 kept_crc += event.crc
                 if event.type == EventType.REINFORCE:
                     continue
-                if is_of_entities(event):
-                    last.clear()
-                elif slot not in living or event.type == EventType.FORGET:
+                if slot not in living or event.type == EventType.FORGET:
                     if after < until:  # which says what the newest is
                         gone.append(event)
                 else:
                     if slot in last:
                         gone.append(last[slot])
                     last[slot] = event
-        rows = [
-            (part, place, checkpoint_crc(part, place, data), data)
-            for part, content in sorted(parts.items())
-            for place, data in enumerate(_cut(zlib.compress(content, 1)))
-        ]
-        count, crc_sum, size = self._connection.execute(
-            "SELECT count(*), coalesce(sum(crc), 0), coalesce(sum(length(data)), 0) FROM checkpoint"
+        rows = _checkpoint_rows(parts)
+        (size,) = self._connection.execute(
+            "SELECT coalesce(sum(length(data)), 0) FROM checkpoint WHERE NOT part GLOB ?",
+            (_TOLD_PARTS + "*",),
         ).fetchone()
         freed = size + sum(_EVENT_BYTES + len(event.payload or "") for event in gone)
         if not always and freed <= sum(len(row[-1]) for row in rows):
             return 0
-        self._connection.execute("DELETE FROM checkpoint")
-        self._connection.executemany(
-            "INSERT INTO checkpoint(part, place, crc, data) VALUES(?, ?, ?, ?)", rows
-        )
-        self._count("checkpoint", len(rows) - count, sum(row[2] for row in rows) - crc_sum)
+        self._put_checkpoint(rows, told=False)
+        if told is not None:
+            self._tell(self.told().event, until, told)
         self._connection.executemany(
             "DELETE FROM events WHERE seq = ?", sorted((event.seq,) for event in gone)
         )
@@ -1236,6 +1281,23 @@ class Transaction(Reader):
         self.set_meta({PRUNED: pruned})
         return len(gone)
 
+    def _put_checkpoint(self, rows: Sequence[_CheckpointRow], told: bool) -> None:
+        """Store these parts instead of those that there are, of a reflection or of events."""
+        where = f"WHERE {'' if told else 'NOT '}part GLOB ?"
+        count, crc_sum = self._connection.execute(
+            f"SELECT count(*), coalesce(sum(crc), 0) FROM checkpoint {where}", (_TOLD_PARTS + "*",)
+        ).fetchone()
+        self._connection.execute(f"DELETE FROM checkpoint {where}", (_TOLD_PARTS + "*",))
+        self._connection.executemany(
+            "INSERT INTO checkpoint(part, place, crc, data) VALUES(?, ?, ?, ?)", rows
+        )
+        self._count("checkpoint", len(rows) - count, sum(row[2] for row in rows) - crc_sum)
+
+    def _tell(self, event: int, until: int, parts: Mapping[str, bytes]) -> None:
+        rows = _checkpoint_rows({_TOLD_PARTS + part: data for part, data in parts.items()})
+        self._put_checkpoint(rows, told=True)
+        self.set_meta({TOLD: Told(event, until)})
+
     def set_state(self, row: MemoryRow, what: str, now: int, **changes: Any) -> None:
         """Store flags or a suppression; `what` names the change in the event."""
         self._rewrite(row, **changes)
@@ -1245,6 +1307,13 @@ class Transaction(Reader):
     def reflect(self, payload: str, now: int) -> None:
         """Let all replicas do a step of a reflection on their graph; see `Graphs.feed`."""
         self._log(EventType.REFLECT, [0], now, [payload])
+
+    def reflect_entities(
+        self, payload: str, now: int, until: int, parts: Mapping[str, bytes]
+    ) -> None:
+        """Let all replicas have what a reflection made of the state after the event `until`."""
+        self.reflect(payload, now)
+        self._tell(self.log[-1].seq, until, parts)
 
     def set_meta(self, values: Mapping[str, Any]) -> None:
         """Store settings."""

@@ -319,11 +319,6 @@ def session_payload(session: str | None) -> str | None:
     return None if session is None else _session_payload(session)
 
 
-def is_of_entities(event: Event) -> bool:
-    """Whether it is a step of a reflection on what follows from rows, which come before it."""
-    return event.type == EventType.REFLECT and (event.payload or "").startswith('["entities"')
-
-
 def checkpoint_crc(part: str, place: int, data: bytes) -> int:
     """CRC32C of a row of the table `checkpoint`."""
     return crc32c(data, crc32c(f"{part},{place};".encode()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from spector import _core
+from spector.graph import EntityDirectory
 
 _ADDED_BYTES: Final = 140  # of a name and its number as Python keeps them
 # What tells two of a name apart is not written where it is clear: "Inception (film)".
@@ -61,3 +63,31 @@ class NameIndex:
     def memory_usage(self) -> int:
         """Bytes."""
         return self._matcher.memory_bytes() + _ADDED_BYTES * len(self._added)
+
+
+class EntityNames(NameIndex):
+    """Names of entities: each leads to the entity whose own it is, also if that was merged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entities: set[int] = set()
+
+    def add(self, name: str, number: int) -> None:
+        """Let the entity `number` be found by `name`."""
+        self._entities.add(number)
+        super().add(name, number)
+
+    def note(self, names: list[str], directory: EntityDirectory) -> None:
+        """Add the names of entities that have none here yet."""
+        for name, number in zip(names, directory.recognise(names).tolist(), strict=True):
+            if number >= 0 and number not in self._entities:
+                self.add(name, number)
+
+    @property
+    def n_entities(self) -> int:
+        """How many entities can be found."""
+        return len(self._entities)
+
+    def memory_usage(self) -> int:
+        """Bytes."""
+        return super().memory_usage() + sys.getsizeof(self._entities)

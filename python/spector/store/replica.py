@@ -37,7 +37,6 @@ from .model import (
     EventType,
     MemoryRow,
     VectorRow,
-    is_of_entities,
 )
 from .nearby import Nearby
 from .snapshots import load_json, save_json
@@ -109,8 +108,6 @@ class Replica:
         for event in events:
             if event.type != _REMEMBER:
                 self.learning.feed(event)
-                if is_of_entities(event):
-                    self.graphs.reflect_entities(event)
 
     def apply(
         self,
@@ -118,9 +115,10 @@ class Replica:
         rows: Mapping[int, MemoryRow],
         vectors: Mapping[int, Sequence[VectorRow]],
         touched: Mapping[int, MemoryRow],
+        told: bool = False,
     ) -> None:
         """Forget `gone` and remember `rows`, each instead of what there was in its slot; of
-        `touched` only what was learned of it has changed."""
+        `touched` only what was learned of it has changed. `told`: see `Graphs.put`."""
         before = self.kept_matches.copy()
         self.kept_matches = {}
         if not gone and not rows:  # what was learned decides conditions on these only
@@ -151,7 +149,7 @@ class Replica:
         self._touch({slot: row for slot, row in touched.items() if slot not in self.suppressed})
         if not rows:
             return
-        self.graphs.put(rows)
+        self.graphs.put(rows, told)
         for slot, row in rows.items():
             if row[18] & REMINDER:
                 self.reminders[slot] = row[8]

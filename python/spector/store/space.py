@@ -22,7 +22,7 @@ import operator
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -39,18 +39,20 @@ from . import snapshots
 from .bandit import ProfileAdaptor
 from .check import Audit
 from .filters import Filter
+from .graphs import Restored, reflect_payload
 from .journal import (
     CLOSE_TIMEOUT,
     Journal,
     Pruned,
     Reader,
     SpectorWarning,
+    Told,
     Transaction,
     damaged,
     translated,
 )
 from .learning import recalled_slots
-from .model import Event, EventType, MemoryRow, VectorRow, is_of_entities
+from .model import Event, EventType, MemoryRow, VectorRow
 from .replica import Replica, Settings, Shape
 
 T = TypeVar("T")
@@ -213,6 +215,8 @@ class Space:
         events = transaction.log
         last = self._written = events[-1].seq
         if last == self._soft[1]:
+            if transaction.settings_changed:  # the journal has what it does
+                return
             with self._apply_lock:
                 if self._applied < last:
                     self._replica.feed(events)
@@ -298,7 +302,8 @@ class Space:
         they taught (AM-19); returns how many. Other processes go on meanwhile.
 
         Nothing happens if that would take more space than it frees; except `always`, or with
-        `renew` if there is such a checkpoint already, which then is replaced.
+        `renew` if there is such a checkpoint already, or one of a reflection, which then are
+        replaced.
         """
         with self._exclusive(timeout) as folder:
             with self.journal.reader() as reader, self._apply_lock:
@@ -307,14 +312,16 @@ class Space:
                 pruned = reader.pruned()
                 if until == pruned.until:
                     return 0
+                must = always or (renew and (pruned.until > 0 or reader.told().event > 0))
+                told = None
                 with translated("the checkpoint of what was learned"):
                     parts = self._replica.checkpoint()
+                    if renew and reader.told().event:
+                        told = self._replica.graphs.mentions.checkpoint()
             events = [] if folder is None else [event for event, _ in snapshots.found(folder)]
 
-            must = always or (renew and pruned.until > 0)
-
             def change(transaction: Transaction) -> int:
-                gone = transaction.prune(until, parts, events, always=must)
+                gone = transaction.prune(until, parts, told, events, always=must)
                 transaction.set_meta({LOOKED: until})
                 return gone
 
@@ -341,6 +348,35 @@ class Space:
             pass
         except (SpectorError, OSError) as error:
             warnings.warn(f"no events were pruned: {error}", SpectorWarning, stacklevel=4)
+
+    def reflect_entities(self, now: int, least: float, most: int) -> dict[str, int]:
+        """Let a reflection change what memories say of entities (RFL-6, RFL-7); returns what it
+        did.
+
+        It is done on a copy, beside readers and writers. What comes of it goes into the journal as
+        it is: it depends on what memories said until now, which nobody knows any more who reads
+        their latest rows.
+        """
+        with self.journal.reader() as reader, self._apply_lock:
+            self._catch_up(reader, reader.newest_event())
+            before, until = reader.told(), self._applied
+            graphs = self._replica.graphs
+            if not len(graphs.entities):
+                return {}
+            with translated("a copy of what memories say of entities"):
+                mentions = graphs.mentions.copy()
+        done = mentions.reflect(graphs.associated(mentions, least, most))
+        with translated("the checkpoint of a reflection"):
+            parts = mentions.checkpoint()
+
+        def change(transaction: Transaction) -> bool:
+            erased = transaction.meta_value(ERASED, 0)
+            if transaction.told() != before or erased > until:  # another process was first
+                return False
+            transaction.reflect_entities(reflect_payload("entities"), now, until, parts)
+            return True
+
+        return done if self.write(change) else {}
 
     def erase(self, memory_id: str, now: int) -> None:
         """Forget a memory and leave no byte of it in a file of the space (AM-20)."""
@@ -454,7 +490,17 @@ class Space:
         """Apply the events up to `newest`, the newest that `reader` sees. Needs `_apply_lock`."""
         if self._applied < newest:
             own = self._take_own(newest)
-            self._change(lambda: self._feed(own) if own else self._replay(reader), newest)
+            told = None if own else self._told(reader)  # before readers have to wait
+            self._change(lambda: self._feed(own) if own else self._replay(reader, told), newest)
+
+    def _told(self, reader: Reader) -> tuple[Restored, Told] | None:
+        """What a reflection made that the replica does not have yet. Needs `_apply_lock`."""
+        told = reader.told()
+        graphs = self._replica.graphs
+        if told.event <= graphs.told_by:
+            return None
+        with translated("the checkpoint of a reflection"):
+            return graphs.told(reader.told_parts(), reader.every_row()), told
 
     def _fit(self, reader: Reader) -> None:
         """Make the replica one for the vectors of the journal; it is empty if that changes it."""
@@ -463,34 +509,46 @@ class Space:
             self._replica = self._new_replica(shape)
             self._applied = 0
 
-    def _replay(self, reader: Reader, audit: Audit | None = None) -> None:
+    def _replay(
+        self,
+        reader: Reader,
+        told: tuple[Restored, Told] | None,
+        audit: Audit | None = None,
+    ) -> None:
         """Apply all events that `reader` sees after the applied one, in batches.
 
         The rows are those of the reader's state, so the last event of a slot says all: a memory
-        updated many times is read and analysed once, and one forgotten later not at all.
+        updated many times is read and analysed once, and one forgotten later not at all. What they
+        say of entities is in `told` up to one of the events, so all after that one are gone
+        through.
         """
         self._fit(reader)
-        if not self._applied:
+        known = after = self._applied
+        if not known:
             self._built = reader.newest_event()
         pruned = reader.pruned()
-        after = self._applied
         last: dict[int, int] = {}
-        if after < pruned.until:
+        if known < pruned.until:
             last = self._begin_pruned(reader, pruned)
+        until = 0
+        if told is not None:
+            restored, (event, until) = told
+            after = min(after, until)
+            living = (slot for slot, _ in reader.slots())
+            self._replica.graphs.take_told(restored, event, living, reader.highest_slot() + 1)
+        taught = max(known, pruned.until)
         while events := reader.events(after, _EVENTS_AT_ONCE, pruned.until):
             if audit is not None:
                 audit.add_events(events)
-            for part in _parts(events, pruned.until):
-                if is_of_entities(part[0]):
-                    self._apply_rows(reader, last, audit)
+            for part in _parts(events, {taught, until}):
+                if last and after <= until < part[0].seq:
+                    self._apply_rows(reader, last, audit, told=True)
                     last = {}
                 self._add_last(last, part)
-                if part[0].seq > pruned.until:
+                if part[0].seq > taught:
                     self._replica.feed(part)
-                elif is_of_entities(part[0]):
-                    self._replica.graphs.reflect_entities(part[0])
-            after = events[-1].seq
-        self._apply_rows(reader, last, audit)
+                after = part[-1].seq
+        self._apply_rows(reader, last, audit, told=after <= until)
 
     def _begin_pruned(self, reader: Reader, pruned: Pruned) -> dict[int, int]:
         """Begin a replay before `pruned.until`: have at once what all events up to that taught, as
@@ -505,7 +563,9 @@ class Space:
         self._replica.take_checkpoint(reader.checkpoint())
         return last
 
-    def _apply_rows(self, reader: Reader, last: Mapping[int, int], audit: Audit | None) -> None:
+    def _apply_rows(
+        self, reader: Reader, last: Mapping[int, int], audit: Audit | None, told: bool
+    ) -> None:
         """Bring these slots to the state of `reader`, in batches."""
         slots = sorted(last)
         for start in range(0, len(slots), _SLOTS_AT_ONCE):
@@ -514,7 +574,7 @@ class Space:
             if audit is not None:
                 audit.add_rows(rows.values())
             vectors = reader.vectors(list(batch)) if self._replica.shape != Shape() else {}
-            self._apply(batch, rows, vectors)
+            self._apply(batch, rows, vectors, told)
 
     def _add_last(self, last: dict[int, int], events: Sequence[Event]) -> None:
         """Note for each slot what its events make of it: FORGET, REMEMBER, or, where only what
@@ -541,11 +601,12 @@ class Space:
         last: Mapping[int, int],
         rows: Mapping[int, MemoryRow],
         vectors: Mapping[int, list[VectorRow]],
+        told: bool = False,
     ) -> None:
         """Bring the replica up to date with the last event of each of these slots; doing so again
         changes nothing.
 
-        `rows` and `vectors` are those of the slots to remember.
+        `rows` and `vectors` are those of the slots to remember; `told` as in `Graphs.put`.
         """
         put: dict[int, MemoryRow] = {}
         touched: dict[int, MemoryRow] = {}
@@ -553,7 +614,7 @@ class Space:
             if kind != EventType.FORGET and slot in rows:
                 (put if kind == EventType.REMEMBER else touched)[slot] = rows[slot]
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
-        self._replica.apply(gone, put, vectors, touched)
+        self._replica.apply(gone, put, vectors, touched, told)
 
     def _change(self, work: Callable[[], T], newest: int) -> T:
         """Change the replica to the state after event `newest`. Needs `_apply_lock`."""
@@ -586,7 +647,7 @@ class Space:
         def begin_again() -> None:
             self._replica = self._new_replica(self._replica.shape)
             self._applied = 0
-            self._replay(reader, audit)
+            self._replay(reader, self._told(reader), audit)
 
         self._change(begin_again, reader.newest_event())
         for problem in audit.problems(reader):
@@ -605,7 +666,7 @@ class Space:
             self._replica, self._applied, self._saved = replica, event, event
 
             def catch_up() -> None:
-                self._replay(reader)
+                self._replay(reader, self._told(reader))
                 self._replica.fill(reader, _SLOTS_AT_ONCE)
 
             self._change(catch_up, reader.newest_event())
@@ -741,12 +802,11 @@ class Space:
                 self._write_lock.release()
 
 
-def _parts(events: Sequence[Event], until: int) -> Iterator[Sequence[Event]]:
-    """The events in parts, so that a reflection on what follows from rows begins one, and the event
-    `until` ends one."""
+def _parts(events: Sequence[Event], ends: Collection[int]) -> Iterator[Sequence[Event]]:
+    """The events in parts, so that none of these events, or where it was, is inside one."""
     start = 0
-    for place, event in enumerate(events):
-        if place > start and (is_of_entities(event) or events[place - 1].seq == until):
+    for place in range(1, len(events)):
+        if any(events[place - 1].seq <= end < events[place].seq for end in ends):
             yield events[start:place]
             start = place
     yield events[start:]

@@ -1,7 +1,8 @@
 """A hash of what each store of a replica holds: equal for equal events, in every process.
 
 What does not decide answers is left out: numbers that entities got by the order in which a replica
-met them, and names that nothing has any more.
+met them, names that nothing has any more, and the types of entities, of which the first that was
+told counts (ENT-3), also when no row tells it any more.
 """
 
 from __future__ import annotations
@@ -99,7 +100,11 @@ def _capture(replica: Replica) -> Iterable[Any]:
 
 
 def _entities(replica: Replica) -> Iterable[Any]:
-    directory = replica.graphs.entities
+    mentions = replica.graphs.mentions
+    directory = mentions.directory
+    hashes = [directory.name_hash(number) for number in range(len(directory))]
+    kinds = mentions.relation_types.hashes()
+    first = len(mentions.relation_types) - len(kinds)
     named: list[Any] = []
     for number in range(len(directory)):
         links = directory.links(number)
@@ -109,6 +114,7 @@ def _entities(replica: Replica) -> Iterable[Any]:
                 relations.entities.tolist(),
                 relations.types.tolist(),
                 relations.weights.tolist(),
+                relations.cycles.tolist(),
                 strict=True,
             )
             known = zip(
@@ -116,10 +122,12 @@ def _entities(replica: Replica) -> Iterable[Any]:
             )
             named.append(
                 [
-                    directory.name(number).casefold(),
-                    directory.type(number),
+                    hashes[number],
                     sorted(known),
-                    sorted((directory.name(to).casefold(), kind, w) for to, kind, w in told),
+                    sorted(
+                        (hashes[to], str(kind) if kind < first else kinds[kind - first], *rest)
+                        for to, kind, *rest in told
+                    ),
                 ]
             )
     yield sorted(named)
