@@ -131,11 +131,11 @@ def test_what_would_make_them_differ_is_noticed(
         put = Graphs.put
         monkeypatch.setattr(Graphs, "put", lambda self, rows, told=False: put(self, rows))
     else:
-        take = Graphs.take_told
+        told = Graphs.told
         monkeypatch.setattr(
             Graphs,
-            "take_told",
-            lambda self, told, event, living, size: take(self, told, event, range(size), size),
+            "told",
+            lambda self, parts, rows, living, size: told(self, parts, rows, range(size), size),
         )
     found: set[str] = set()
     for seed in range(8):

@@ -49,6 +49,7 @@ class Restored(NamedTuple):
 
     mentions: Mentions
     names: EntityNames
+    size: int
 
 
 def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -327,28 +328,32 @@ class Graphs:
                     break
         return pairs
 
-    def told(self, parts: Mapping[str, bytes], rows: Iterable[MemoryRow]) -> Restored:
+    def told(
+        self,
+        parts: Mapping[str, bytes],
+        rows: Iterable[MemoryRow],
+        living: Iterable[int],
+        size: int,
+    ) -> Restored:
         """What the checkpoint of a reflection holds; `take_told` is for its result.
 
-        `rows` are all memories; they are looked at if there are types that are not known yet.
+        Of the memories, which are all below `size`, it has those that are `living` now. `rows` are
+        all of these; they are looked at if there are types that are not known yet.
         """
         mentions = self.mentions.of_checkpoint(
             parts, rows if self.mentions.unknown_types(parts) else ()
         )
-        names = EntityNames()
-        names.note([name for name, _ in self.names.added], mentions.directory)
-        return Restored(mentions, names)
-
-    def take_told(self, told: Restored, event: int, living: Iterable[int], size: int) -> None:
-        """Have that, of the reflection that was this event; of memories that are gone, nothing.
-
-        All memories are below `size`.
-        """
         slots = np.fromiter(living, np.uint32)
         gone = np.setdiff1d(np.arange(size, dtype=np.uint32), slots, assume_unique=True)
-        told.mentions.directory.remove_memory(gone)
-        told.mentions.remove(gone.tolist())
-        self.mentions, self.names = told
+        mentions.directory.remove_memory(gone)
+        mentions.remove(gone.tolist())
+        names = EntityNames()
+        names.note([name for name, _ in self.names.added], mentions.directory)
+        return Restored(mentions, names, size)
+
+    def take_told(self, told: Restored, event: int) -> None:
+        """Have that, of the reflection that was this event."""
+        self.mentions, self.names, size = told
         self.entities = self.mentions.directory
         self.told_by = event
         self._put_until = max(self._put_until, size)

@@ -500,7 +500,9 @@ class Space:
         if told.event <= graphs.told_by:
             return None
         with translated("the checkpoint of a reflection"):
-            return graphs.told(reader.told_parts(), reader.every_row()), told
+            living = (slot for slot, _ in reader.slots())
+            size = reader.highest_slot() + 1
+            return graphs.told(reader.told_parts(), reader.every_row(), living, size), told
 
     def _fit(self, reader: Reader) -> None:
         """Make the replica one for the vectors of the journal; it is empty if that changes it."""
@@ -534,8 +536,7 @@ class Space:
         if told is not None:
             restored, (event, until) = told
             after = min(after, until)
-            living = (slot for slot, _ in reader.slots())
-            self._replica.graphs.take_told(restored, event, living, reader.highest_slot() + 1)
+            self._replica.graphs.take_told(restored, event)
         taught = max(known, pruned.until)
         while events := reader.events(after, _EVENTS_AT_ONCE, pruned.until):
             if audit is not None:
