@@ -24,6 +24,7 @@ WORK = """
     path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(seed)
     words = ["fox", "owl", "snow", "night", "Ann", "Bob", "lab"]
+    NAMES = ["Ann", "Kubernetes", "Kubernetis", "Project Alpha", "Project Alfa", "Lab"]
     memory = SpectorMemory.open(path, snapshot_every=rng.choice([None, 7, 40]), busy_timeout=60)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -38,7 +39,9 @@ WORK = """
                 session=rng.choice([None, "s", "t", str(seed)]),
                 author=rng.choice([None, "Ann", "Bob"]),
                 about=rng.sample(["Snow", "Lab"], rng.randrange(2)),
-                entities=[("Ann", "PERSON"), ("Lab", "PLACE")][: rng.randrange(3)],
+                entities=rng.sample(NAMES, rng.randrange(4)),
+                relations=[(NAMES[0], rng.choice(["KNOWS", "TRUSTS"]), rng.choice(NAMES[1:]))]
+                * rng.randrange(2),
             )
             if choice < 0.4:
                 print(f"+{seed}-{number}", flush=True)
@@ -53,8 +56,17 @@ WORK = """
                 memory.forget(id)
             except UnknownMemoryError:
                 pass
-        elif choice < 0.98:
+        elif choice < 0.93:
             memory.recall(text, recall_mode="observe")
+        elif choice < 0.96:
+            hits = memory.recall(text)
+            if hits and choice < 0.945:
+                try:
+                    memory.reinforce(rng.choice(hits).id, rng.random() < 0.7)
+                except UnknownMemoryError:
+                    pass
+        elif choice < 0.98:
+            assert all(step.error is None for step in memory.reflect().steps)
         else:
             try:
                 memory.compact() if choice < 0.985 else memory.snapshot()
