@@ -1,6 +1,7 @@
 // entity-directory.graph: a directory in one stored file (cpp/FORMATS.md has the bytes).
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -215,6 +216,25 @@ class EntityFile {
   Settings settings_{};
 };
 
+struct LinkOfMemory {
+  std::uint32_t memory;
+  std::uint32_t entity;
+};
+
+// Sorts by memory, without changing the order of entities: digit by digit, the lowest first.
+void sort_by_memory(std::vector<LinkOfMemory>& links, std::uint32_t last_memory) {
+  constexpr unsigned kBits = 11;
+  constexpr std::uint32_t kDigit = (1U << kBits) - 1;
+  std::vector<LinkOfMemory> sorted(links.size());
+  for (unsigned shift = 0; shift < 32 && last_memory >> shift != 0; shift += kBits) {
+    std::array<std::size_t, kDigit + 1> begin{};
+    for (const LinkOfMemory& link : links) ++begin[link.memory >> shift & kDigit];
+    std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), std::size_t{0});
+    for (const LinkOfMemory& link : links) sorted[begin[link.memory >> shift & kDigit]++] = link;
+    links.swap(sorted);
+  }
+}
+
 }  // namespace
 
 void EntityDirectory::View::Contents::save(const std::string& path) const {
@@ -278,21 +298,21 @@ void EntityDirectory::load(const std::string& path) {
   }
   if (!file.links().empty()) {
     // In the order of the lists first, so that each is made once, at its size.
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // memory, entity
-    pairs.reserve(file.links().size());
+    std::vector<LinkOfMemory> links;
+    links.reserve(file.links().size());
     entity = 0;
     for (const Node& node : file.nodes()) {
-      for (const Link& link : file.links(node)) pairs.emplace_back(link.memory, entity);
+      for (const Link& link : file.links(node)) links.push_back({link.memory, entity});
       ++entity;
     }
-    std::sort(pairs.begin(), pairs.end());
+    sort_by_memory(links, last_memory);
     entities_of_.resize(std::size_t{last_memory} + 1);
     std::vector<std::uint32_t> list;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const auto [memory, one] = pairs[i];
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      const auto [memory, one] = links[i];
       if (!list.empty() && list.back() == one) file.fail(kLinks, "one is there twice");
       list.push_back(one);
-      if (i + 1 < pairs.size() && pairs[i + 1].first == memory) continue;
+      if (i + 1 < links.size() && links[i + 1].memory == memory) continue;
       entities_of_.assign(memory, list);
       list.clear();
     }
