@@ -65,15 +65,16 @@ std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32
 }
 
 template <class Arch>
-void dot_i8(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
-            std::size_t size, std::int32_t* dots) noexcept {
-  DotI8{}(Arch{}, query, rows, n, size, dots);
+void dot_i8(const std::int8_t* query, std::span<const std::int8_t* const> rows,
+            std::span<const std::int8_t* const> next, std::size_t size,
+            std::int32_t* dots) noexcept {
+  DotI8{}(Arch{}, query, rows, next, size, dots);
 }
 
 template <class Arch>
-void dot_f32(const float* query, const float* const* rows, std::size_t n, std::size_t size,
-             float* dots) noexcept {
-  DotF32{}(Arch{}, query, rows, n, size, dots);
+void dot_f32(const float* query, std::span<const float* const> rows,
+             std::span<const float* const> next, std::size_t size, float* dots) noexcept {
+  DotF32{}(Arch{}, query, rows, next, size, dots);
 }
 
 template <class Arch>

@@ -34,10 +34,11 @@ struct Table {
                               std::uint64_t* keys) noexcept;
   std::size_t (*intersect)(const std::uint32_t* a, std::size_t n_a, const std::uint32_t* b,
                            std::size_t n_b, std::uint32_t* out) noexcept;
-  void (*dot_i8)(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
-                 std::size_t size, std::int32_t* dots) noexcept;
-  void (*dot_f32)(const float* query, const float* const* rows, std::size_t n, std::size_t size,
-                  float* dots) noexcept;
+  void (*dot_i8)(const std::int8_t* query, std::span<const std::int8_t* const> rows,
+                 std::span<const std::int8_t* const> next, std::size_t size,
+                 std::int32_t* dots) noexcept;
+  void (*dot_f32)(const float* query, std::span<const float* const> rows,
+                  std::span<const float* const> next, std::size_t size, float* dots) noexcept;
   float (*squared_l2)(const float* a, const float* b, std::size_t size) noexcept;
   float (*squared_l2_i8)(const float* a, const std::int8_t* codes, float scale,
                          std::size_t size) noexcept;

@@ -30,9 +30,11 @@ template std::size_t Intersect::operator()<A>(A, const std::uint32_t*, std::size
                                               const std::uint32_t*, std::size_t,
                                               std::uint32_t*) const noexcept;
 
-template void DotI8::operator()<A>(A, const std::int8_t*, const std::int8_t* const*, std::size_t,
-                                   std::size_t, std::int32_t*) const noexcept;
-template void DotF32::operator()<A>(A, const float*, const float* const*, std::size_t, std::size_t,
+template void DotI8::operator()<A>(A, const std::int8_t*, std::span<const std::int8_t* const>,
+                                   std::span<const std::int8_t* const>, std::size_t,
+                                   std::int32_t*) const noexcept;
+template void DotF32::operator()<A>(A, const float*, std::span<const float* const>,
+                                    std::span<const float* const>, std::size_t,
                                     float*) const noexcept;
 template float SquaredL2::operator()<A>(A, const float*, const float*, std::size_t) const noexcept;
 template float SquaredL2I8::operator()<A>(A, const float*, const std::int8_t*, float,

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace spector::kernels {
 
@@ -15,19 +16,19 @@ namespace spector::kernels {
 inline constexpr std::size_t kSumLanes = 16;
 
 // dots[r] = sum of query[i] * rows[r][i] for i < size, a multiple of 64; all of them are in
-// [-127, 127] and size <= 65,536, so that it fits. Rows to come are asked for
-// ahead.
+// [-127, 127] and size <= 65,536, so that it fits. Meanwhile the rows `next` are asked for.
 struct DotI8 {
   template <class Arch>
-  void operator()(Arch, const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
-                  std::size_t size, std::int32_t* dots) const noexcept;
+  void operator()(Arch, const std::int8_t* query, std::span<const std::int8_t* const> rows,
+                  std::span<const std::int8_t* const> next, std::size_t size,
+                  std::int32_t* dots) const noexcept;
 };
 
 // The same for floats; size is a multiple of 16.
 struct DotF32 {
   template <class Arch>
-  void operator()(Arch, const float* query, const float* const* rows, std::size_t n,
-                  std::size_t size, float* dots) const noexcept;
+  void operator()(Arch, const float* query, std::span<const float* const> rows,
+                  std::span<const float* const> next, std::size_t size, float* dots) const noexcept;
 };
 
 // Sum of (a[i] - b[i])^2; size is a multiple of 16.

@@ -7,140 +7,133 @@
 
 namespace spector::kernels {
 
-// Dot products of `kRows` rows side by side. xsimd has no multiply-and-add of pairs, so each
+// The sum of the products of a row, in lanes. xsimd has no multiply-and-add of pairs, so each
 // instruction set has its own; integers are exact, so all are equal. Where there is an instruction
 // for unsigned times signed bytes the query gives its signs to the row: two products of at most
-// 127 * 127 fit its 16 bits. Meanwhile `next`, as many rows to come, are asked for.
-template <class Arch, std::size_t kRows>
-inline void dot_i8_rows(const std::int8_t* query, const std::int8_t* const* rows,
-                        const std::int8_t* const* next, std::size_t size,
-                        std::int32_t* dots) noexcept {
-  // In the order of memory, in which rows mostly lie: what foresees loads then sees one stream.
-  std::size_t asked = 0;
-  [[maybe_unused]] const auto ask = [&next, &asked, size] {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      __builtin_prefetch(*next + asked);
-      asked += 64;
-      if (asked == size) {
-        asked = 0;
-        ++next;
-      }
-    }
-  };
+// 127 * 127 fit its 16 bits. Meanwhile the row `next` is asked for.
 #if defined(__AVX512BW__)
+using DotLanes = __m512i;
+template <class Arch>
+inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, const std::int8_t* next,
+                          std::size_t size) noexcept {
   const __m512i zero = _mm512_setzero_si512();
   const __m512i ones = _mm512_set1_epi16(1);
-  __m512i sums[kRows];
-  for (std::size_t r = 0; r < kRows; ++r) sums[r] = zero;
+  __m512i sum = zero;
   for (std::size_t i = 0; i < size; i += 64) {
-    ask();
+    __builtin_prefetch(next + i, 0, 2);
     const __m512i signs = _mm512_loadu_si512(query + i);
-    const __m512i q = _mm512_abs_epi8(signs);
-    const __mmask64 negative = _mm512_movepi8_mask(signs);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const __m512i row = _mm512_loadu_si512(rows[r] + i);
-      const __m512i pairs = _mm512_maddubs_epi16(q, _mm512_mask_sub_epi8(row, negative, zero, row));
-      sums[r] = _mm512_add_epi32(sums[r], _mm512_madd_epi16(pairs, ones));
-    }
+    const __m512i codes = _mm512_loadu_si512(row + i);
+    const __m512i signed_codes =
+        _mm512_mask_sub_epi8(codes, _mm512_movepi8_mask(signs), zero, codes);
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(signs), signed_codes);
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, ones));
   }
-  if constexpr (kRows == 4) {
-    // Four sums in the four lanes of each 128 bits.
-    const __m512i low = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
-                                         _mm512_unpackhi_epi32(sums[0], sums[1]));
-    const __m512i high = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
-                                          _mm512_unpackhi_epi32(sums[2], sums[3]));
-    const __m512i all =
-        _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
-    const __m256i half =
-        _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
-    const __m128i quarter =
-        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), quarter);
-  } else {
-    for (std::size_t r = 0; r < kRows; ++r) dots[r] = _mm512_reduce_add_epi32(sums[r]);
-  }
-#elif defined(__AVX2__)
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i sums[kRows];
-  for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm256_setzero_si256();
-  for (std::size_t i = 0; i < size; i += 32) {
-    if (i % 64 == 0) ask();
-    const __m256i signs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + i));
-    const __m256i q = _mm256_abs_epi8(signs);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[r] + i));
-      const __m256i pairs = _mm256_maddubs_epi16(q, _mm256_sign_epi8(row, signs));
-      sums[r] = _mm256_add_epi32(sums[r], _mm256_madd_epi16(pairs, ones));
-    }
-  }
-  if constexpr (kRows == 4) {
-    // Four sums in the four lanes of each 128 bits.
-    const __m256i low = _mm256_hadd_epi32(sums[0], sums[1]);
-    const __m256i high = _mm256_hadd_epi32(sums[2], sums[3]);
-    const __m256i all = _mm256_hadd_epi32(low, high);
-    const __m128i quarter =
-        _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), quarter);
-  } else {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      alignas(32) std::int32_t lanes[8];
-      _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sums[r]);
-      dots[r] = 0;
-      for (const std::int32_t lane : lanes) dots[r] += lane;
-    }
-  }
-#elif defined(__SSE2__)
-  __m128i sums[kRows];
-  for (std::size_t r = 0; r < kRows; ++r) sums[r] = _mm_setzero_si128();
-  for (std::size_t i = 0; i < size; i += 16) {
-    if (i % 64 == 0) ask();
-    const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + i));
-    const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(q, q), 8);
-    const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(q, q), 8);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[r] + i));
-      const __m128i row_low = _mm_srai_epi16(_mm_unpacklo_epi8(row, row), 8);
-      const __m128i row_high = _mm_srai_epi16(_mm_unpackhi_epi8(row, row), 8);
-      sums[r] = _mm_add_epi32(sums[r], _mm_madd_epi16(low, row_low));
-      sums[r] = _mm_add_epi32(sums[r], _mm_madd_epi16(high, row_high));
-    }
-  }
-  for (std::size_t r = 0; r < kRows; ++r) {
-    alignas(16) std::int32_t lanes[4];
-    _mm_store_si128(reinterpret_cast<__m128i*>(lanes), sums[r]);
-    dots[r] = lanes[0] + lanes[1] + lanes[2] + lanes[3];
-  }
-#else
-  for (std::size_t r = 0; r < kRows; ++r) {
-    std::int32_t sum = 0;
-    for (std::size_t i = 0; i < size; ++i) sum += query[i] * rows[r][i];
-    dots[r] = sum;
-  }
-#endif
+  return sum;
 }
-
-// Asks for rows to be loaded, into the second cache: the first has room for few.
-template <class Arch, class T>
-inline void prefetch_rows(const T* const* rows, std::size_t from, std::size_t to,
-                          std::size_t size) noexcept {
-  for (std::size_t r = from; r < to; ++r) {
-    const auto* at = reinterpret_cast<const char*>(rows[r]);
-    for (std::size_t i = 0; i < size * sizeof(T); i += 64) __builtin_prefetch(at + i, 0, 2);
-  }
-}
-
 template <class Arch>
-void DotI8::operator()(Arch, const std::int8_t* query, const std::int8_t* const* rows,
-                       std::size_t n, std::size_t size, std::int32_t* dots) const noexcept {
-  constexpr std::size_t kRows = 4;
-  constexpr std::size_t kAhead = 8;
-  std::size_t r = 0;
-  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
-  for (; r + kRows <= n; r += kRows) {
-    const std::size_t next = r + kAhead + kRows <= n ? r + kAhead : r;
-    dot_i8_rows<Arch, kRows>(query, rows + r, rows + next, size, dots + r);
+inline void fold_four(const DotLanes* sums, std::int32_t* dots) noexcept {
+  const __m512i low = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
+                                       _mm512_unpackhi_epi32(sums[0], sums[1]));
+  const __m512i high = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
+                                        _mm512_unpackhi_epi32(sums[2], sums[3]));
+  const __m512i all =
+      _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+  const __m256i half =
+      _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  const __m128i quarter =
+      _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), quarter);
+}
+#elif defined(__AVX2__)
+using DotLanes = __m256i;
+template <class Arch>
+inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, const std::int8_t* next,
+                          std::size_t size) noexcept {
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  for (std::size_t i = 0; i < size; i += 64) {
+    __builtin_prefetch(next + i, 0, 2);
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::size_t at = i + half * 32;
+      const __m256i signs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + at));
+      const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
+      const __m256i pairs =
+          _mm256_maddubs_epi16(_mm256_abs_epi8(signs), _mm256_sign_epi8(codes, signs));
+      sums[half] = _mm256_add_epi32(sums[half], _mm256_madd_epi16(pairs, ones));
+    }
   }
-  for (; r < n; ++r) dot_i8_rows<Arch, 1>(query, rows + r, rows + r, size, dots + r);
+  return _mm256_add_epi32(sums[0], sums[1]);
+}
+template <class Arch>
+inline void fold_four(const DotLanes* sums, std::int32_t* dots) noexcept {
+  const __m256i low = _mm256_hadd_epi32(sums[0], sums[1]);
+  const __m256i high = _mm256_hadd_epi32(sums[2], sums[3]);
+  const __m256i all = _mm256_hadd_epi32(low, high);
+  const __m128i quarter =
+      _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), quarter);
+}
+#elif defined(__SSE2__)
+using DotLanes = __m128i;
+template <class Arch>
+inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, const std::int8_t* next,
+                          std::size_t size) noexcept {
+  __m128i sum = _mm_setzero_si128();
+  for (std::size_t i = 0; i < size; i += 16) {
+    if (i % 64 == 0) __builtin_prefetch(next + i, 0, 2);
+    const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + i));
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i));
+    const auto low = [](__m128i bytes) {
+      return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+    };
+    const auto high = [](__m128i bytes) {
+      return _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8);
+    };
+    sum = _mm_add_epi32(sum, _mm_madd_epi16(low(q), low(codes)));
+    sum = _mm_add_epi32(sum, _mm_madd_epi16(high(q), high(codes)));
+  }
+  return sum;
+}
+template <class Arch>
+inline void fold_four(const DotLanes* sums, std::int32_t* dots) noexcept {
+  const __m128i low =
+      _mm_add_epi32(_mm_unpacklo_epi32(sums[0], sums[1]), _mm_unpackhi_epi32(sums[0], sums[1]));
+  const __m128i high =
+      _mm_add_epi32(_mm_unpacklo_epi32(sums[2], sums[3]), _mm_unpackhi_epi32(sums[2], sums[3]));
+  const __m128i all = _mm_add_epi32(_mm_unpacklo_epi64(low, high), _mm_unpackhi_epi64(low, high));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dots), all);
+}
+#else
+using DotLanes = std::int32_t;
+template <class Arch>
+inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, const std::int8_t* next,
+                          std::size_t size) noexcept {
+  static_cast<void>(next);
+  std::int32_t sum = 0;
+  for (std::size_t i = 0; i < size; ++i) sum += query[i] * row[i];
+  return sum;
+}
+template <class Arch>
+inline void fold_four(const DotLanes* sums, std::int32_t* dots) noexcept {
+  for (std::size_t r = 0; r < 4; ++r) dots[r] = sums[r];
+}
+#endif
+
+// One row after another, as they mostly lie in memory: what foresees loads then sees one stream.
+template <class Arch>
+void DotI8::operator()(Arch, const std::int8_t* query, std::span<const std::int8_t* const> rows,
+                       std::span<const std::int8_t* const> next, std::size_t size,
+                       std::int32_t* dots) const noexcept {
+  DotLanes sums[4] = {};
+  for (std::size_t first = 0; first < rows.size(); first += 4) {
+    const std::size_t many = rows.size() - first < 4 ? rows.size() - first : 4;
+    for (std::size_t r = first; r < first + many; ++r) {
+      sums[r - first] = dot_lanes<Arch>(query, rows[r], r < next.size() ? next[r] : rows[r], size);
+    }
+    std::int32_t four[4];
+    fold_four<Arch>(sums, four);
+    for (std::size_t r = 0; r < many; ++r) dots[first + r] = four[r];
+  }
 }
 
 template <class Arch>
@@ -152,8 +145,8 @@ inline float fold_lanes(float* lanes) noexcept {
 }
 
 template <class Arch, std::size_t kRows>
-inline void dot_f32_rows(const float* query, const float* const* rows, std::size_t size,
-                         float* dots) noexcept {
+inline void dot_f32_rows(const float* query, const float* const* rows, const float* const* next,
+                         std::size_t size, float* dots) noexcept {
   using V = xsimd::batch<float, Arch>;
   constexpr std::size_t kParts = kSumLanes / V::size;
   V sums[kRows][kParts];
@@ -161,6 +154,7 @@ inline void dot_f32_rows(const float* query, const float* const* rows, std::size
     for (std::size_t p = 0; p < kParts; ++p) sums[r][p] = V(0.0F);
   }
   for (std::size_t i = 0; i < size; i += kSumLanes) {
+    for (std::size_t r = 0; r < kRows; ++r) __builtin_prefetch(next[r] + i, 0, 2);
     for (std::size_t p = 0; p < kParts; ++p) {
       const V q = V::load_unaligned(query + i + p * V::size);
       for (std::size_t r = 0; r < kRows; ++r) {
@@ -176,17 +170,16 @@ inline void dot_f32_rows(const float* query, const float* const* rows, std::size
 }
 
 template <class Arch>
-void DotF32::operator()(Arch, const float* query, const float* const* rows, std::size_t n,
-                        std::size_t size, float* dots) const noexcept {
+void DotF32::operator()(Arch, const float* query, std::span<const float* const> rows,
+                        std::span<const float* const> next, std::size_t size,
+                        float* dots) const noexcept {
   constexpr std::size_t kRows = 2;
-  constexpr std::size_t kAhead = 4;
-  prefetch_rows<Arch>(rows, 0, n < kAhead ? n : kAhead, size);
   std::size_t r = 0;
-  for (; r + kRows <= n; r += kRows) {
-    if (r + kAhead + kRows <= n) prefetch_rows<Arch>(rows, r + kAhead, r + kAhead + kRows, size);
-    dot_f32_rows<Arch, kRows>(query, rows + r, size, dots + r);
+  for (; r + kRows <= rows.size(); r += kRows) {
+    const bool more = r + kRows <= next.size();
+    dot_f32_rows<Arch, kRows>(query, &rows[r], more ? &next[r] : &rows[r], size, dots + r);
   }
-  for (; r < n; ++r) dot_f32_rows<Arch, 1>(query, rows + r, size, dots + r);
+  for (; r < rows.size(); ++r) dot_f32_rows<Arch, 1>(query, &rows[r], &rows[r], size, dots + r);
 }
 
 template <class Arch>

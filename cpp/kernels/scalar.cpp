@@ -127,9 +127,10 @@ std::size_t intersect(const std::uint32_t* a, std::size_t n_a, const std::uint32
   return found;
 }
 
-void dot_i8(const std::int8_t* query, const std::int8_t* const* rows, std::size_t n,
-            std::size_t size, std::int32_t* dots) noexcept {
-  for (std::size_t r = 0; r < n; ++r) {
+void dot_i8(const std::int8_t* query, std::span<const std::int8_t* const> rows,
+            std::span<const std::int8_t* const> /*next*/, std::size_t size,
+            std::int32_t* dots) noexcept {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
     std::int32_t sum = 0;
     for (std::size_t i = 0; i < size; ++i) sum += query[i] * rows[r][i];
     dots[r] = sum;
@@ -143,9 +144,9 @@ float folded(std::array<float, kSumLanes>& lanes) noexcept {
   return lanes[0];
 }
 
-void dot_f32(const float* query, const float* const* rows, std::size_t n, std::size_t size,
-             float* dots) noexcept {
-  for (std::size_t r = 0; r < n; ++r) {
+void dot_f32(const float* query, std::span<const float* const> rows,
+             std::span<const float* const> /*next*/, std::size_t size, float* dots) noexcept {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
     std::array<float, kSumLanes> lanes{};
     for (std::size_t i = 0; i < size; ++i) lanes[i % kSumLanes] += query[i] * rows[r][i];
     dots[r] = folded(lanes);

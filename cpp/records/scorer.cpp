@@ -24,7 +24,6 @@ static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kP
 // A block with so many candidates is looked at as a whole.
 constexpr std::size_t kDense = 24;
 constexpr std::size_t kBatch = 64;      // vectors measured at a time: memory is never idle for long
-constexpr std::size_t kRowsAhead = 20;  // of a batch, asked for when it is filled
 constexpr std::size_t kBlocksAhead = 2;
 constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
 
@@ -251,7 +250,7 @@ class HeaderGate {
   // to the next faster than the processor can foresee.
   void prefetch_block(std::size_t base) const noexcept {
     ask(&view_.marks[base], kBlock);
-    if (times_) ask(&view_.timestamps[base], kBlock * sizeof(std::int64_t));
+    if (times_ || stale_) ask(&view_.timestamps[base], kBlock * sizeof(std::int64_t));
     if (valences_) ask(&view_.valences[base], kBlock);
     if (importances_) ask(&view_.importances[base], kBlock * sizeof(float));
     constexpr std::size_t kPage = CowArray<RecordStore::Place>::kPage;
@@ -458,7 +457,7 @@ class Query {
     const float* const query = values_.front().data();
     if (dot_) {
       float dot = 0;
-      kernels::active().dot_f32(query, &row, 1, size_, &dot);
+      kernels::active().dot_f32(query, {&row, 1}, {}, size_, &dot);
       return distance_of_dot(dot);
     }
     return std::sqrt(kernels::active().squared_l2(query, row, size_));
@@ -626,13 +625,16 @@ class Scan {
     Batch& batch = *filled_;
     const Rows rows(view_);
     std::size_t n = batch.n;
-    for (; word != 0; word &= word - 1) {
-      const auto bit = static_cast<std::size_t>(__builtin_ctzll(word));
+    const auto add = [&](std::size_t bit) {
       // Of a record without a vector the row is never looked at: the next record takes its place.
       put(batch, n, static_cast<std::uint32_t>(first + bit), places[bit], rows);
       if (importances != nullptr) batch.importances[n] = importances[bit];
-      if (n < kRowsAhead) ask(batch.rows[n]);
       n += places[bit].row_after != 0 ? 1 : 0;
+    };
+    if (word == ~std::uint64_t{0}) {
+      for (std::size_t bit = 0; bit < 64; ++bit) add(bit);
+    } else {
+      for (; word != 0; word &= word - 1) add(static_cast<std::size_t>(__builtin_ctzll(word)));
     }
     batch.n = n;
   }
@@ -655,6 +657,11 @@ class Scan {
     std::swap(filled_, measured_);
   }
 
+  template <class T>
+  static std::span<const T* const> rows_of(const Batch& batch, std::size_t n) noexcept {
+    return {reinterpret_cast<const T* const*>(batch.rows.data()), n};
+  }
+
   // Phase 5 of the batch.
   void measure() {
     const std::size_t n = std::exchange(measured_->n, 0);
@@ -663,15 +670,13 @@ class Scan {
     const kernels::Table& kernels = kernels::active();
     const std::size_t size = view_.settings.row_size();
     if (view_.settings.storage == VectorStorage::kI8) {
-      kernels.dot_i8(query_.codes().data(),
-                     reinterpret_cast<const std::int8_t* const*>(measured_->rows.data()), n, size,
-                     measured_->products.data());
+      kernels.dot_i8(query_.codes().data(), rows_of<std::int8_t>(*measured_, n),
+                     rows_of<std::int8_t>(*filled_, filled_->n), size, measured_->products.data());
       kernels.scale_dots(measured_->products.data(), measured_->scales.data(), query_.scale(),
                          kBatch, measured_->dots.data());
     } else {
-      kernels.dot_f32(query_.values().data(),
-                      reinterpret_cast<const float* const*>(measured_->rows.data()), n, size,
-                      measured_->dots.data());
+      kernels.dot_f32(query_.values().data(), rows_of<float>(*measured_, n),
+                      rows_of<float>(*filled_, filled_->n), size, measured_->dots.data());
     }
     std::array<std::uint64_t, kBatch / 64> within{};
     kernels.least_distances(query_.bounds(), measured_->dots.data(), measured_->squares.data(),
@@ -833,6 +838,37 @@ std::vector<Factor> factors(const View& view, std::span<const std::uint32_t> slo
     found.push_back({weights.factor(weight), weight.decay});
   }
   return found;
+}
+
+Weighed weigh(const View& view, std::span<const std::int64_t> slots, std::span<const float> scores,
+              const ScoringOptions& options, std::optional<float> share) {
+  if (slots.size() != scores.size()) {
+    throw std::invalid_argument("slots and scores must be equally many");
+  }
+  const std::vector<std::uint32_t> numbers(slots.begin(), slots.end());
+  const std::vector<Factor> weights = factors(view, numbers, options);
+  struct Entry {
+    float score;
+    std::int64_t slot;
+  };
+  std::vector<Entry> entries;
+  entries.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const float factor = weights[i].factor;
+    const float score = share ? *share * scores[i] + (factor - *share) : scores[i] * factor;
+    entries.push_back({score, slots[i]});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+  });
+  Weighed weighed;
+  weighed.slots.reserve(entries.size());
+  weighed.scores.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    weighed.slots.push_back(entry.slot);
+    weighed.scores.push_back(entry.score);
+  }
+  return weighed;
 }
 
 std::vector<std::uint8_t> passes(const View& view, std::span<const std::uint32_t> slots,

@@ -100,6 +100,18 @@ struct Factor {
                                           std::span<const std::uint32_t> slots,
                                           const ScoringOptions& options);
 
+struct Weighed {
+  std::vector<std::int64_t> slots;
+  std::vector<float> scores;
+};
+
+// Scores of records that any list has found, times their factors (AM-11), best first, then by slot.
+// With the `share` of the match the scores are additive: its share of them, and what the factor has
+// beside it. Throws std::out_of_range for a slot without a record.
+[[nodiscard]] Weighed weigh(const RecordStore::View& view, std::span<const std::int64_t> slots,
+                            std::span<const float> scores, const ScoringOptions& options,
+                            std::optional<float> share);
+
 // 1 for each slot whose record passes phases 1 to 4 except staleness, which is for the dense list
 // alone (TSM-7).
 [[nodiscard]] std::vector<std::uint8_t> passes(const RecordStore::View& view,

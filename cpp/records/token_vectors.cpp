@@ -56,7 +56,7 @@ std::vector<ScoredSlot> TokenVectors::View::search(
     for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = first + row * size;
     float sum = 0;
     for (std::size_t token = 0; token < n_tokens; ++token) {
-      simd.dot_i8(codes.data() + token * size, rows.data(), rows.size(), size, dots.data());
+      simd.dot_i8(codes.data() + token * size, rows, {}, size, dots.data());
       float best = static_cast<float>(dots[0]) * row_scales[0];
       for (std::size_t row = 1; row < rows.size(); ++row) {
         best = std::max(best, static_cast<float>(dots[row]) * row_scales[row]);
