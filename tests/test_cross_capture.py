@@ -323,3 +323,32 @@ def test_readers_beside_a_writer_see_whole_transactions():
             thread.join()
     assert not faults
     assert len(index) == 5000
+
+
+def test_tags_among_words_are_those_of_one_to_three_in_a_row():
+    index = CrossCapture()
+    index.add_many([1, 2, 3], [["new york", "a"], ["york"], ["one two three", "\u00e9t\u00e9"]])
+    around = " .,;:!?\"'()[]{}"
+    rng = np.random.default_rng(7)
+    known = [
+        "new",
+        "york",
+        "(york)",
+        "a",
+        "a.",
+        "one",
+        "two",
+        "three",
+        "\u00e9t\u00e9!",
+        "...",
+        "b",
+    ]
+    for _ in range(100):
+        words = rng.choice(known, int(rng.integers(0, 12))).tolist()
+        expected = {}
+        for place in range(len(words)):
+            for length in range(1, min(3, len(words) - place) + 1):
+                tag = " ".join(words[place : place + length]).strip(around)
+                if tag and index.n(tag):
+                    expected[tag] = None
+        assert index.among(words, 3, around) == list(expected)

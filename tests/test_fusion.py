@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spector
+from spector import _core
 from spector.recall.fusion import Candidates, fuse
 
 
@@ -113,3 +114,54 @@ def test_rrf_as_a_function_of_its_own():
 def test_rrf_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         spector.rrf(**arguments)
+
+
+def test_am_5_adding_layers_is_the_sum_of_the_strongest_of_each():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        slots = rng.permutation(60)[: int(rng.integers(1, 40))].astype(np.int64)
+        scores = -np.sort(-rng.random(len(slots)).astype(np.float32))
+        parts = [int(rng.integers(0, 30)) for _ in range(4)]
+        reached = [rng.integers(0, 60, n).astype(np.uint32) for n in parts]
+        activations = [rng.random(n) for n in parts]
+        layers = ([0, 0, 1, 2], [0.5, 0.5, 0.25, 2.0])
+        sums = dict(zip(slots.tolist(), scores.tolist(), strict=True))
+        for layer in range(3):
+            strongest = {}
+            for part, number in enumerate(layers[0]):
+                if number == layer:
+                    for slot, value in zip(reached[part].tolist(), activations[part], strict=True):
+                        strongest[slot] = max(strongest.get(slot, 0.0), value)
+            scale = layers[1][layers[0].index(layer)]
+            for slot, value in strongest.items():
+                sums[slot] = sums.get(slot, 0.0) + scale * value
+        found, added = _core.add_to(slots, scores, reached, activations, *layers)
+        assert dict(zip(found.tolist(), added.tolist(), strict=True)) == pytest.approx(sums)
+        gains = _core.add_layers(reached, activations, *layers)
+        again = _core.accumulate(slots, scores, *gains)
+        assert (again[0] == found).all()
+        assert (again[1] == added).all()
+
+
+def test_exp_1_nothing_passes_the_seed_that_leads_to_it():
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        slots = rng.permutation(60)[: int(rng.integers(1, 40))].astype(np.int64)
+        scores = -np.sort(-rng.random(len(slots)).astype(np.float32))
+        seeds = slots[: int(rng.integers(1, 6))].astype(np.uint32)
+        strengths = scores[: len(seeds)].astype(np.float64) / float(scores[0])
+        n = int(rng.integers(0, 80))
+        places = rng.integers(0, len(seeds), n).astype(np.uint32)
+        reached = rng.integers(0, 60, n).astype(np.uint32)
+        activations = rng.random(n)
+        own = dict(zip(slots.tolist(), scores.astype(np.float64) / float(scores[0]), strict=True))
+        expected = []
+        for i, (place, slot) in enumerate(zip(places.tolist(), reached.tolist(), strict=True)):
+            room = (0.8 * strengths[place] - own.get(slot, 0.0)) / 0.5
+            value = min(activations[i], room)
+            if value >= 0.02 and slot != seeds[place]:
+                expected.append((i, value))
+        kept, bounded = _core.bound_by_seeds(
+            places, reached, activations, seeds, strengths, slots, scores, 0.8, 0.5, 0.02
+        )
+        assert list(zip(kept.tolist(), bounded.tolist(), strict=True)) == expected

@@ -936,3 +936,38 @@ def test_readers_see_whole_changes():
     for reader in readers:
         reader.join()
     assert not failures
+
+
+def test_am_11_lists_of_a_fusion_are_those_of_a_search_and_weighed_by_the_factors():
+    rng = np.random.default_rng(8)
+    store = RecordStore(16)
+    n = 300
+    store.put(
+        np.arange(n),
+        rng.standard_normal((n, 16)),
+        timestamp=NOW - rng.integers(0, 10**10, n),
+        importance=rng.uniform(0.05, 10, n).astype(np.float32),
+    )
+    options = ScoringOptions(NOW, alpha=0.7, beta=0.2)
+    for _ in range(20):
+        query = rng.standard_normal(16).astype(np.float32)
+        near, best = store.similar(query, options, 30), store.search(query, options, 30)
+        cosines = (1 - near.distances**2 / 2).astype(np.float32)
+        for by, answer, expected in (
+            ("cosine", near, cosines),
+            ("similarity", near, near.scores),
+            ("score", best, best.scores),
+        ):
+            slots, scores = store.ranked(query, options, 30, by)
+            assert slots.tolist() == answer.slots.tolist()
+            assert scores.tolist() == expected.tolist()
+        slots = rng.permutation(n)[:40]
+        scores = np.round(rng.random(40), 1).astype(np.float32)
+        factor, _ = store.factors(slots, options)
+        for share, weighed in ((None, scores * factor), (0.75, 0.75 * scores + (factor - 0.75))):
+            order = np.lexsort((slots, -weighed))
+            found, sums = store.weigh(slots, scores, options, share)
+            assert found.tolist() == slots[order].tolist()
+            assert sums.tolist() == weighed[order].tolist()
+    with pytest.raises(IndexError):
+        store.weigh(np.asarray([n]), np.ones(1, np.float32), options)

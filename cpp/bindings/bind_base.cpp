@@ -1,9 +1,12 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "base/hash.hpp"
+#include "bindings/arrays.hpp"
 #include "bindings/register.hpp"
 #include "kernels/dispatch.hpp"
 
@@ -21,6 +24,14 @@ void register_base(py::module_& module) {
   module.def(
       "set_simd_level", [](const std::string& name) { kernels::set_isa(name); }, py::arg("name"));
 
+  module.def(
+      "highest",
+      [](const Array<std::uint32_t>& numbers) {
+        std::uint32_t highest = 0;
+        for (const std::uint32_t number : span_of(numbers)) highest = std::max(highest, number);
+        return highest;
+      },
+      py::arg("numbers").noconvert());
   module.def("hash64", [](std::string_view text) { return hash64(text); }, py::arg("text"));
   module.def(
       "crc32c",

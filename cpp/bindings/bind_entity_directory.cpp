@@ -433,21 +433,28 @@ void register_entity_directory(py::module_& module) {
              double few, std::uint32_t most_links, double least, std::size_t most) {
             const auto seeds = span_of(memories);
             const auto strength_span = span_of(strengths);
+            for (const double strength : strength_span) {
+              if (!(strength >= 0 && strength <= 1)) {
+                throw std::invalid_argument("strengths must be in [0, 1]");
+              }
+            }
             const SpreadLimits limits{0, 0, most_links, least, most};
             const auto found = read(directory, [&](const View& view) {
               return spread_memories(view, seeds, strength_span, few, limits);
             });
-            const auto n = static_cast<py::ssize_t>(found.size());
-            Ids places(n);
-            Ids slots(n);
-            Ids entities(n);
-            Array<double> activations(n);
-            for (py::ssize_t i = 0; i < n; ++i) {
-              const NamedTogether& one = found[static_cast<std::size_t>(i)];
-              places.mutable_data()[i] = one.seed;
-              slots.mutable_data()[i] = one.memory;
-              entities.mutable_data()[i] = one.entity;
-              activations.mutable_data()[i] = one.activation;
+            Ids places = new_array<std::uint32_t>(found.size());
+            Ids slots = new_array<std::uint32_t>(found.size());
+            Ids entities = new_array<std::uint32_t>(found.size());
+            Array<double> activations = new_array<double>(found.size());
+            std::uint32_t* place = places.mutable_data();
+            std::uint32_t* slot = slots.mutable_data();
+            std::uint32_t* entity = entities.mutable_data();
+            double* activation = activations.mutable_data();
+            for (const NamedTogether& one : found) {
+              *place++ = one.seed;
+              *slot++ = one.memory;
+              *entity++ = one.entity;
+              *activation++ = one.activation;
             }
             return py::make_tuple(places, slots, activations, entities);
           },

@@ -101,7 +101,7 @@ std::unique_ptr<PyOptions> make_options(
 
 template <class T, class Member>
 Array<T> column(const Answer& answer, Member Scored::* member) {
-  Array<T> values(static_cast<py::ssize_t>(answer.hits.size() + answer.lateral.size()));
+  Array<T> values = new_array<T>(answer.hits.size() + answer.lateral.size());
   T* out = values.mutable_data();
   for (const std::vector<Scored>* hits : {&answer.hits, &answer.lateral}) {
     for (const Scored& hit : *hits) *out++ = hit.*member;
@@ -199,16 +199,38 @@ class PyRecordStore {
   }
 
   template <class Rank>
-  [[nodiscard]] py::tuple ranked(const Floats& query, std::size_t k, const PyOptions& options,
-                                 const Rank& rank) const {
+  [[nodiscard]] Answer answer(const Floats& query, std::size_t k, const PyOptions& options,
+                              const Rank& rank) const {
     const auto span = span_of(query);
-    Answer answer;
-    {
-      const GilRelease release;
-      answer = store_.read(
-          [&](const RecordStore::View& view) { return rank(view, span, options.get(), k); });
+    const GilRelease release;
+    return store_.read(
+        [&](const RecordStore::View& view) { return rank(view, span, options.get(), k); });
+  }
+  // Slots and scores of `search` if `weighed`, else of `similar`; or cosines as scores.
+  [[nodiscard]] std::pair<Array<std::int64_t>, Floats> ranked(const Floats& query, std::size_t k,
+                                                              const PyOptions& options,
+                                                              bool weighed, bool cosines) const {
+    const Answer found = answer(query, k, options, weighed ? &search : &similar);
+    std::pair<Array<std::int64_t>, Floats> arrays{new_array<std::int64_t>(found.hits.size()),
+                                                  new_array<float>(found.hits.size())};
+    std::int64_t* slot = arrays.first.mutable_data();
+    float* score = arrays.second.mutable_data();
+    for (const Scored& hit : found.hits) {
+      *slot++ = hit.slot;
+      *score++ = cosines ? 1 - hit.distance * hit.distance / 2 : hit.score;
     }
-    return to_tuple(answer);
+    return arrays;
+  }
+  [[nodiscard]] std::pair<Array<std::int64_t>, Floats> weigh(const Array<std::int64_t>& slots,
+                                                             const Floats& scores,
+                                                             const PyOptions& options,
+                                                             std::optional<float> share) const {
+    const auto slot_span = span_of(slots);
+    const auto score_span = span_of(scores);
+    const Weighed found = store_.read([&](const RecordStore::View& view) {
+      return spector::weigh(view, slot_span, score_span, options.get(), share);
+    });
+    return {to_array(found.slots), to_array(found.scores)};
   }
   [[nodiscard]] std::pair<Floats, Floats> factors(const Slots& slots,
                                                   const PyOptions& options) const {
@@ -220,8 +242,8 @@ class PyRecordStore {
         return spector::factors(view, span, options.get());
       });
     }
-    std::pair<Floats, Floats> arrays{Floats(static_cast<py::ssize_t>(found.size())),
-                                     Floats(static_cast<py::ssize_t>(found.size()))};
+    std::pair<Floats, Floats> arrays{new_array<float>(found.size()),
+                                     new_array<float>(found.size())};
     for (std::size_t i = 0; i < found.size(); ++i) {
       arrays.first.mutable_data()[i] = found[i].factor;
       arrays.second.mutable_data()[i] = found[i].decay;
@@ -350,13 +372,21 @@ void register_records(py::module_& module) {
       .def(
           "similar",
           [](const PyRecordStore& store, const Floats& query, std::size_t k,
-             const PyOptions& options) { return store.ranked(query, k, options, &similar); },
+             const PyOptions& options) {
+            return to_tuple(store.answer(query, k, options, &similar));
+          },
           py::arg("query").noconvert(), py::arg("k"), py::arg("options"))
       .def(
           "search",
           [](const PyRecordStore& store, const Floats& query, std::size_t k,
-             const PyOptions& options) { return store.ranked(query, k, options, &search); },
+             const PyOptions& options) {
+            return to_tuple(store.answer(query, k, options, &search));
+          },
           py::arg("query").noconvert(), py::arg("k"), py::arg("options"))
+      .def("ranked", &PyRecordStore::ranked, py::arg("query").noconvert(), py::arg("k"),
+           py::arg("options"), py::arg("weighed"), py::arg("cosines"))
+      .def("weigh", &PyRecordStore::weigh, py::arg("slots").noconvert(),
+           py::arg("scores").noconvert(), py::arg("options"), py::arg("share"))
       .def("factors", &PyRecordStore::factors, py::arg("slots").noconvert(), py::arg("options"))
       .def("passes", &PyRecordStore::passes, py::arg("slots").noconvert(), py::arg("options"))
       .def("nearest", &PyRecordStore::nearest, py::arg("vector").noconvert(), py::arg("types"))

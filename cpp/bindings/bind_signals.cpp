@@ -25,12 +25,13 @@ namespace spector::bindings {
 namespace {
 
 std::pair<Array<std::int64_t>, Array<float>> to_arrays(const std::vector<ScoredSlot>& hits) {
-  const auto n = static_cast<py::ssize_t>(hits.size());
-  Array<std::int64_t> slots(n);
-  Array<float> scores(n);
-  for (py::ssize_t i = 0; i < n; ++i) {
-    slots.mutable_data()[i] = hits[static_cast<std::size_t>(i)].slot;
-    scores.mutable_data()[i] = hits[static_cast<std::size_t>(i)].score;
+  Array<std::int64_t> slots = new_array<std::int64_t>(hits.size());
+  Array<float> scores = new_array<float>(hits.size());
+  std::int64_t* slot = slots.mutable_data();
+  float* score = scores.mutable_data();
+  for (const ScoredSlot& hit : hits) {
+    *slot++ = hit.slot;
+    *score++ = hit.score;
   }
   return {std::move(slots), std::move(scores)};
 }
@@ -158,6 +159,25 @@ void register_sparse(py::module_& module) {
       });
 }
 
+// Parts of layers, one element of each list for each.
+std::vector<Layer> layers_of(const std::vector<Array<std::uint32_t>>& slots,
+                             const std::vector<Array<double>>& activations,
+                             const std::vector<std::uint32_t>& numbers,
+                             const std::vector<double>& scales) {
+  const std::size_t n = slots.size();
+  if (activations.size() != n || numbers.size() != n || scales.size() != n) {
+    throw std::invalid_argument("all arguments must have one element for each part");
+  }
+  std::vector<Layer> layers;
+  for (std::size_t i = 0; i < n; ++i) {
+    layers.push_back({span_of(slots[i]), span_of(activations[i]), numbers[i], scales[i]});
+    if (layers.back().slots.size() != layers.back().activations.size()) {
+      throw std::invalid_argument("slots and activations of a part must be equally many");
+    }
+  }
+  return layers;
+}
+
 void register_tokens(py::module_& module) {
   using Tokens = Shared<TokenVectors>;
   py::class_<Tokens>(module, "TokenVectors")
@@ -251,22 +271,50 @@ void register_signals(py::module_& module) {
       [](const std::vector<Array<std::uint32_t>>& slots,
          const std::vector<Array<double>>& activations, const std::vector<std::uint32_t>& numbers,
          const std::vector<double>& scales) {
-        const std::size_t n = slots.size();
-        if (activations.size() != n || numbers.size() != n || scales.size() != n) {
-          throw std::invalid_argument("all arguments must have one element for each part");
-        }
-        std::vector<Layer> layers;
-        for (std::size_t i = 0; i < n; ++i) {
-          layers.push_back({span_of(slots[i]), span_of(activations[i]), numbers[i], scales[i]});
-          if (layers.back().slots.size() != layers.back().activations.size()) {
-            throw std::invalid_argument("slots and activations of a part must be equally many");
-          }
-        }
-        const Gains found = add_layers(layers);
+        const Gains found = add_layers(layers_of(slots, activations, numbers, scales));
         return std::pair(to_array(found.slots), to_array(found.gains));
       },
       py::arg("slots").noconvert(), py::arg("activations").noconvert(), py::arg("numbers"),
       py::arg("scales"));
+  module.def(
+      "add_to",
+      [](const Array<std::int64_t>& found, const Array<float>& scores,
+         const std::vector<Array<std::uint32_t>>& slots,
+         const std::vector<Array<double>>& activations, const std::vector<std::uint32_t>& numbers,
+         const std::vector<double>& scales) {
+        if (found.size() != scores.size()) {
+          throw std::invalid_argument("found and scores must be equally many");
+        }
+        const Gains gains = add_layers(layers_of(slots, activations, numbers, scales));
+        const Fused sums = accumulate(span_of(found), span_of(scores), gains.slots, gains.gains);
+        return std::pair(to_array(sums.slots), to_array(sums.scores));
+      },
+      py::arg("found").noconvert(), py::arg("scores").noconvert(), py::arg("slots").noconvert(),
+      py::arg("activations").noconvert(), py::arg("numbers"), py::arg("scales"));
+  module.def(
+      "bound_by_seeds",
+      [](const Array<std::uint32_t>& led_seeds, const Array<std::uint32_t>& led_slots,
+         const Array<double>& activations, const Array<std::uint32_t>& seeds,
+         const Array<double>& strengths, const Array<std::int64_t>& slots,
+         const Array<float>& scores, double below, double weight, double least) {
+        const Led led{span_of(led_seeds), span_of(led_slots), span_of(activations)};
+        const auto seed_span = span_of(seeds);
+        const std::size_t n = led.slots.size();
+        if (led.seeds.size() != n || led.activations.size() != n ||
+            seeds.size() != strengths.size() || slots.size() != scores.size()) {
+          throw std::invalid_argument("arrays that belong together must be of one length");
+        }
+        for (const std::uint32_t seed : led.seeds) {
+          if (seed >= seed_span.size()) throw std::invalid_argument("there is no such seed");
+        }
+        const Bounded found = bound_by_seeds(led, seed_span, span_of(strengths), span_of(slots),
+                                             span_of(scores), {below, weight, least});
+        return std::pair(to_array(found.places), to_array(found.activations));
+      },
+      py::arg("led_seeds").noconvert(), py::arg("led_slots").noconvert(),
+      py::arg("activations").noconvert(), py::arg("seeds").noconvert(),
+      py::arg("strengths").noconvert(), py::arg("slots").noconvert(), py::arg("scores").noconvert(),
+      py::arg("below"), py::arg("weight"), py::arg("least"));
   module.def(
       "accumulate",
       [](const Array<std::int64_t>& slots, const Array<float>& scores,

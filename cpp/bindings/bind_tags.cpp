@@ -223,6 +223,34 @@ class PyCrossCapture {
   [[nodiscard]] std::uint32_t n(std::string_view tag) const {
     return store_.read([&](const auto& view) { return view.n(view.find(tag)); });
   }
+  // The tags of memories among `most` or fewer of these words in a row, without what is `around`
+  // them, each once.
+  [[nodiscard]] std::vector<std::string> among(const py::list& words, std::size_t most,
+                                               std::string_view around) const {
+    std::vector<Utf8> owned;
+    owned.reserve(words.size());
+    for (const py::handle word : words) owned.emplace_back(word, "a word");
+    return store_.read([&](const CrossCapture::View& view) {
+      std::vector<std::string> found;
+      std::string joined;
+      for (std::size_t first = 0; first < owned.size(); ++first) {
+        joined.clear();
+        for (std::size_t i = first; i < std::min(first + most, owned.size()); ++i) {
+          if (i > first) joined += ' ';
+          joined += owned[i].view();
+          const std::size_t begin = joined.find_first_not_of(around);
+          if (begin == std::string::npos) continue;
+          const std::size_t end = joined.find_last_not_of(around) + 1;
+          const std::string_view tag = std::string_view(joined).substr(begin, end - begin);
+          if (view.n(view.find(tag)) > 0 &&
+              std::find(found.begin(), found.end(), tag) == found.end()) {
+            found.emplace_back(tag);
+          }
+        }
+      }
+      return found;
+    });
+  }
   [[nodiscard]] Slots slots(std::string_view tag) const {
     std::vector<std::uint32_t> found;
     {
@@ -394,6 +422,7 @@ void register_tags(py::module_& module) {
       .def("update", &PyCrossCapture::update, py::arg("slot"), py::arg("tags"))
       .def("remove", &PyCrossCapture::remove, py::arg("slot"))
       .def("n", &PyCrossCapture::n, py::arg("tag"))
+      .def("among", &PyCrossCapture::among, py::arg("words"), py::arg("most"), py::arg("around"))
       .def("slots", &PyCrossCapture::slots, py::arg("tag"))
       .def("tags", &PyCrossCapture::tags, py::arg("slot"))
       .def("all_tags", &PyCrossCapture::all_tags)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
+#include <utility>
 
 namespace spector {
 namespace {
@@ -111,6 +112,33 @@ Gains add_layers(std::span<const Layer> layers) {
       found.gains.push_back(0);
     }
     found.gains.back() += strongest.scale * strongest.activation;
+  }
+  return found;
+}
+
+Bounded bound_by_seeds(const Led& led, std::span<const std::uint32_t> seeds,
+                       std::span<const double> strengths, std::span<const std::int64_t> slots,
+                       std::span<const float> scores, const Bounds& bounds) {
+  const double best = !scores.empty() && scores[0] > 0 ? scores[0] : 1;
+  using Share = std::pair<std::int64_t, double>;
+  std::vector<Share> shares;
+  shares.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) shares.emplace_back(slots[i], scores[i] / best);
+  std::sort(shares.begin(), shares.end());
+  Bounded found;
+  for (std::size_t i = 0; i < led.slots.size(); ++i) {
+    const std::uint32_t seed = led.seeds[i];
+    const std::int64_t slot = led.slots[i];
+    if (slot == seeds[seed]) continue;
+    const auto known = std::lower_bound(
+        shares.begin(), shares.end(), slot,
+        [](const Share& share, std::int64_t wanted) { return share.first < wanted; });
+    const double own = known != shares.end() && known->first == slot ? known->second : 0;
+    const double room = (bounds.below * strengths[seed] - own) / bounds.weight;
+    const double activation = std::min(led.activations[i], room);
+    if (activation < bounds.least) continue;
+    found.places.push_back(static_cast<std::int64_t>(i));
+    found.activations.push_back(activation);
   }
   return found;
 }

@@ -43,6 +43,30 @@ struct Gains {
 // of their numbers.
 [[nodiscard]] Gains add_layers(std::span<const Layer> layers);
 
+// What seeds led to, side by side: slots[i] from the seed of number seeds[i].
+struct Led {
+  std::span<const std::uint32_t> seeds;
+  std::span<const std::uint32_t> slots;
+  std::span<const double> activations;
+};
+struct Bounds {
+  double below = 1;   // of the strength of a seed
+  double weight = 1;  // by which activations count
+  double least = 0;   // weaker ones are left out
+};
+struct Bounded {
+  std::vector<std::int64_t> places;  // in `led`, of what is left
+  std::vector<double> activations;   // of these
+};
+
+// Activations lowered so that none lifts a slot above `below` times the strength of its seed, where
+// `slots`, best first, have their share of the best score already; what leads back to its seed is
+// left out.
+[[nodiscard]] Bounded bound_by_seeds(const Led& led, std::span<const std::uint32_t> seeds,
+                                     std::span<const double> strengths,
+                                     std::span<const std::int64_t> slots,
+                                     std::span<const float> scores, const Bounds& bounds);
+
 // Scores by slot with gains added to them, best first, then by slot; either may have slots that the
 // other has not, and has each once.
 [[nodiscard]] Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> scores,

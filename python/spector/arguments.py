@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spector import _core
+
 MAX_SLOT = 2**32 - 2
 _SLOT = np.dtype(np.uint32)
 
@@ -89,8 +91,9 @@ def slot_array(name: str, value: ArrayLike) -> NDArray[np.uint32]:
 
 def slots(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     array = integers(name, value, np.uint32)
-    if array.size and int(array.max()) > MAX_SLOT:
-        raise ValueError(f"{name} must be at most {MAX_SLOT}, but holds {array.max()}")
+    highest = _core.highest(array)
+    if highest > MAX_SLOT:
+        raise ValueError(f"{name} must be at most {MAX_SLOT}, but holds {highest}")
     return array
 
 

@@ -84,9 +84,10 @@ class CrossCapture(Exportable):
         """Memories that have the tag."""
         return self._core.n(arguments.tag("tag", tag))
 
-    def n_folded(self, tag: str) -> int:
-        """`n` of a tag in its folded form."""
-        return self._core.n(tag)
+    def among(self, words: list[str], most: int, around: str) -> list[str]:
+        """The tags that are up to `most` of these words in a row, which are folded, without the
+        ASCII characters `around` them; each once, in the order of the words."""
+        return self._core.among(words, most, around)
 
     def slots(self, tag: str) -> NDArray[np.uint32]:
         """Memories that have the tag, newest first: from the highest slot."""
@@ -199,6 +200,12 @@ class CrossCapture(Exportable):
             None if allow is None else arguments.slots("allow", allow),
             bool(with_pairs),
         )
+
+    def expand_folded(
+        self, tags: list[str], coactivation: TagCoActivation, with_pairs: bool
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float32], list[tuple[str, str]]]:
+        """`expand` from distinct tags in folded form, for affinities as they are."""
+        return self._core.expand(tags, 1.0, coactivation._core, 1.0, 5, 10, None, with_pairs)
 
     def stats(self) -> dict[str, int]:
         """Numbers of ``memories`` with tags and of ``entries``: tags of memories in all."""

@@ -588,8 +588,6 @@ class EntityDirectory(Exportable):
             raise ValueError(
                 f"strengths must be one for each of {len(seeds)} memories, not {given.size}"
             )
-        if given.size and not (given.min() >= 0 and given.max() <= 1):
-            raise ValueError("strengths must be in [0, 1]")
         return self._core.spread_each(
             seeds,
             given,

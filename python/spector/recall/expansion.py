@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,19 +70,13 @@ class Widening:
     rows: dict[int, MemoryRow]
 
     @property
-    def shares(self) -> npt.NDArray[np.float64]:
-        """The scores of `slots`; the best has 1."""
-        scores = self.context.found.scores.astype(np.float64)
-        return scores / scores[0] if len(scores) and scores[0] > 0 else scores
-
-    @property
     def graphs(self) -> Graphs:
         """The stores."""
         return self.context.replica.graphs
 
     def known(self, size: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]:
         """Seeds below `size`, and their strengths."""
-        if not len(self.seeds) or self.seeds.max() < size:
+        if _core.highest(self.seeds) < size:
             return self.seeds, self.strengths
         below = self.seeds < size
         return self.seeds[below], self.strengths[below]
@@ -282,20 +276,23 @@ def _raise_together(widening: Widening, reached: Reached, directory: EntityDirec
     )
     if not len(slots):
         return
-    order = np.argsort(widening.slots)
-    listed = widening.slots[order]
-    at = np.minimum(np.searchsorted(listed, slots), len(listed) - 1)
-    own = np.where(listed[at] == slots, widening.shares[order][at], 0.0)
-    room = (_BELOW * strengths)[places] - own
-    activations = np.minimum(activations, room / reached.weight)
-    kept = (activations >= _LEAST) & (slots != seeds[places])
+    kept, activations = _core.bound_by_seeds(
+        places,
+        slots,
+        activations,
+        seeds,
+        strengths,
+        widening.slots,
+        widening.context.found.scores,
+        _BELOW,
+        reached.weight,
+        _LEAST,
+    )
     if not reached.traced:
-        reached.raise_many(slots[kept], activations[kept])
+        reached.raise_many(slots[kept], activations)
         return
-    columns = (slots, activations, seeds[places], ways)
-    for slot, activation, seed, way in zip(
-        *(column[kept].tolist() for column in columns), strict=True
-    ):
+    columns = (slots[kept], activations, seeds[places[kept]], ways[kept])
+    for slot, activation, seed, way in zip(*(column.tolist() for column in columns), strict=True):
         reached.raise_to(slot, activation, seed, directory.name(way))
 
 
@@ -347,12 +344,8 @@ def cross_capture(widening: Widening, reached: Reached) -> None:
         for seed in widening.seeds[:3].tolist():
             tags += graphs.capture.tags(seed)
     if tags:
-        slots, scores, pairs = graphs.capture.expand(
-            list(dict.fromkeys(tags)),
-            1.0,
-            graphs.coactivation,
-            attenuation=1.0,
-            with_pairs=reached.traced,
+        slots, scores, pairs = graphs.capture.expand_folded(
+            list(dict.fromkeys(tags)), graphs.coactivation, reached.traced
         )
         if not reached.traced:
             reached.raise_many(slots, scores.astype(np.float64))
@@ -439,12 +432,21 @@ def _passes_gate(
 
 def _accumulate(context: RecallContext, layers: Sequence[Reached], first_path: int) -> None:
     slots, scores = context.found
-    parts = [
-        (part, activations, number, layer.scale)
-        for number, layer in enumerate(layers)
-        for part, activations in zip(layer.slots, layer.activations, strict=True)
-    ]
-    extra, gains = _core.add_layers(*map(list, zip(*parts, strict=True)))
+    parts: tuple[list[Any], ...] = ([], [], [], [])
+    for number, layer in enumerate(layers):
+        parts[0].extend(layer.slots)
+        parts[1].extend(layer.activations)
+        parts[2].extend(number for _ in layer.slots)
+        parts[3].extend(layer.scale for _ in layer.slots)
+    if not (
+        context.allow is not None
+        or context.replica.suppressed
+        or context.options.graph_expansion_threshold
+        or context.exact
+    ):
+        context.found = Candidates(*_core.add_to(slots, scores, *parts))
+        return
+    extra, gains = _core.add_layers(*parts)
     if context.allow is not None:
         kept = np.isin(extra, context.allow)
         extra, gains = extra[kept], gains[kept]

@@ -14,7 +14,7 @@ from spector.records import ScoringOptions
 from spector.store.filters import Filter
 from spector.store.journal import Reader, damaged
 from spector.store.learning import first_tags
-from spector.store.model import MemoryRow, tags_of
+from spector.store.model import tags_of
 from spector.store.replica import Replica
 from spector.store.space import Space
 
@@ -180,12 +180,8 @@ def _answer(
         tuple(slots),
         tuple(slot for slot, _ in lateral),
         tuple(slot for slot in due if slot in rows),
-        first_tags(_tags(rows, slots)),
+        first_tags(tags_of(rows[slot]) for slot in slots),
     )
-
-
-def _tags(rows: Mapping[int, MemoryRow], slots: Sequence[int]) -> list[tuple[str, ...]]:
-    return [tags_of(rows[slot]) for slot in slots]
 
 
 def _due(replica: Replica, options: RecallOptions, situation: Situation) -> list[int]:

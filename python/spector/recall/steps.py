@@ -17,7 +17,7 @@ import numpy.typing as npt
 from spector import lexical
 from spector.encoding import Encoded, Models
 from spector.errors import ConfigurationError
-from spector.records import Answer, ScoringOptions
+from spector.records import ScoringOptions
 from spector.store.learning import tag_hash
 from spector.store.nearby import LEAST_KEPT
 from spector.store.replica import Replica
@@ -272,26 +272,19 @@ def _dense(context: RecallContext) -> Candidates | Absent:
         raise ValueError(
             f"vector must have {shape.dimensions} dimensions, got an array of shape {vector.shape}"
         )
-    whole = context.options.text_search_mode == "vector_only"
-    records = context.replica.records
-    search = records.similar
-    if whole and context.options.scoring_mode != "similarity":
-        search = records.search
-    depth = context.options.k if whole else context.depth
-    answer = _nearby(context, vector, search, depth) or search(vector, context.scoring, depth)
-    # In a fusion the cosine counts: it is what relative scores spread evenly.
-    scores = answer.scores
-    if not whole:
-        scores = (1 - answer.distances**2 / 2).astype(np.float32)
-    return Candidates(answer.slots.astype(np.int64), scores)
+    options = context.options
+    depth, by = context.depth, "cosine"  # in a fusion it is what relative scores spread evenly
+    if options.text_search_mode == "vector_only":
+        depth, by = options.k, "similarity" if options.scoring_mode == "similarity" else "score"
+    found = _nearby(context, vector, depth, by)
+    if found is None:
+        found = context.replica.records.ranked(vector, context.scoring, depth, by)
+    return Candidates(*found)
 
 
 def _nearby(
-    context: RecallContext,
-    vector: npt.NDArray[np.float32],
-    search: Callable[[npt.NDArray[np.float32], ScoringOptions, int], Answer],
-    depth: int,
-) -> Answer | None:
+    context: RecallContext, vector: npt.NDArray[np.float32], depth: int, by: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]] | None:
     """What HNSW finds, measured exactly (DEN-2); None where a scan has to answer (DEN-3)."""
     replica = context.replica
     nearby = replica.nearby
@@ -310,9 +303,9 @@ def _nearby(
         among = np.union1d(among, others)
     if allow is not None:
         among = np.intersect1d(among, allow)
-    answer = search(vector, context.scoring.at(context.now, among), depth)
+    found = replica.records.ranked(vector, context.scoring.at(context.now, among), depth, by)
     # Too few, where others may be: a scan knows.
-    return answer if len(answer) >= min(depth, len(replica.records)) else None
+    return found if len(found[0]) >= min(depth, len(replica.records)) else None
 
 
 def _sparse(context: RecallContext) -> Candidates | Absent:
@@ -359,22 +352,22 @@ def combine(context: RecallContext) -> None:
     weights["keyword"] = options.gamma * (len(context.lists) if context.exact else 1)
     fused = fuse(context.lists, weights, options.fusion, options.rrf_k)
     slots, scores = fused
-    if options.scoring_mode != "similarity" and len(slots):
-        factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring)
-        if options.score_combine == "additive":
-            share = options.alpha / (options.alpha + options.beta)
-            scores = share * scores + (factor - share)
-        else:
-            scores = scores * factor
+    weighed = options.scoring_mode != "similarity"
+    if weighed:
+        additive = options.score_combine == "additive"
+        share = options.alpha / (options.alpha + options.beta) if additive else None
+        slots, scores = context.replica.records.weigh(slots, scores, context.scoring, share)
     if context.exact:
         first = context.lists["keyword"]
         base = 1.0 + float(scores.max(initial=0.0))
         others = ~np.isin(slots, first.slots)
         slots = np.concatenate([first.slots, slots[others]])
         scores = np.concatenate([base + _falling(first.scores), scores[others]])
-    order = np.lexsort((slots, -scores))
-    best = float(scores[order[0]]) if len(order) else 1.0
-    context.found = Candidates(slots[order], (scores[order] / (best or 1.0)).astype(np.float32))
+    if context.exact or not weighed:
+        order = np.lexsort((slots, -scores))
+        slots, scores = slots[order], scores[order]
+    best = float(scores[0]) if len(scores) else 1.0
+    context.found = Candidates(slots, (scores / (best or 1.0)).astype(np.float32, copy=False))
 
 
 def _weighed(context: RecallContext) -> Candidates:
@@ -382,10 +375,7 @@ def _weighed(context: RecallContext) -> Candidates:
     slots, scores = context.found
     if not len(slots):
         return context.found
-    factor, _ = context.replica.records.factors(slots.astype(np.uint32), context.scoring)
-    scores = scores * factor
-    order = np.lexsort((slots, -scores))
-    return Candidates(slots[order], scores[order])
+    return Candidates(*context.replica.records.weigh(slots, scores, context.scoring))
 
 
 def _falling(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

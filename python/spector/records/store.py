@@ -664,6 +664,42 @@ class RecordStore:
         """The best `k` records by all six phases (SCO-6); see `similar`."""
         return _answer(self._core.search(_query("query", query), _k(k), _options(options)))
 
+    def ranked(
+        self, query: NDArray[np.float32], options: ScoringOptions, k: int, by: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Slots and scores of what `similar` finds, or `search`, as a list of a fusion.
+
+        Parameters
+        ----------
+        query : ndarray of float32, shape (dimensions,)
+        options : ScoringOptions
+        k : int
+        by : {"cosine", "similarity", "score"}
+            What scores are: of `similar` the cosines or its own, or those of `search`.
+        """
+        return self._core.ranked(
+            np.ascontiguousarray(query), k, options._core, by == "score", by == "cosine"
+        )
+
+    def weigh(
+        self,
+        slots: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        options: ScoringOptions,
+        share: float | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Any list's scores times their `factors`, best first, then by slot (AM-11).
+
+        With the `share` of the match scores are additive: its share of them, and what the factor
+        has beside it.
+
+        Raises
+        ------
+        IndexError
+            A slot without a record.
+        """
+        return self._core.weigh(slots, scores, options._core, share)
+
     def factors(
         self, slots: ArrayLike, options: ScoringOptions
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -294,14 +294,7 @@ class Graphs:
         """The tags of memories that occur in a text, as one to three words in a row (XCP-3)."""
         if not len(self.capture):
             return ()
-        parts = fold(text).split()[:_WORDS]
-        found: dict[str, None] = {}
-        for place in range(len(parts)):
-            for length in range(1, min(_TAG_WORDS, len(parts) - place) + 1):
-                tag = " ".join(parts[place : place + length]).strip(_AROUND)
-                if tag and self.capture.n_folded(tag):
-                    found[tag] = None
-        return tuple(found)
+        return tuple(self.capture.among(fold(text).split()[:_WORDS], _TAG_WORDS, _AROUND))
 
     def named(self, hashes: Set[str]) -> tuple[str, ...]:
         """The tags of memories whose hash is one of these."""

@@ -7,6 +7,7 @@ hold numbers: a tag or a session is its H64 in hexadecimal, a context its key (P
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,15 +106,17 @@ def recalled_slots(event: Event) -> list[int]:
     return [*slots, *lateral]
 
 
-def first_tags(tags: Sequence[Sequence[str]]) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=8192)
+def _hashed(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(tag_hash(tag) for tag in tags[:_TAGS_OF_RESULT])
+
+
+def first_tags(tags: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The tags of a recall, of those of its results in their order (STDP-2)."""
-    return tuple(
-        dict.fromkeys(
-            tag_hash(tag)
-            for of_result in tags[:_TOP_RESULTS]
-            for tag in of_result[:_TAGS_OF_RESULT]
-        )
-    )
+    found: dict[str, None] = {}
+    for of_result in itertools.islice(tags, _TOP_RESULTS):
+        found.update(dict.fromkeys(_hashed(of_result)))
+    return tuple(found)
 
 
 def outcome_payload(valence: int | None, credit: Credit | None, pairs: Iterable[int] = ()) -> str:
