@@ -177,7 +177,8 @@ class Spector(Updatable):
             self.add(*documents)
 
     def sizes(self) -> dict[str, int]:
-        sizes = {"memory": int(self.index.stats()["bytes"])}
+        stats = self.index.stats()
+        sizes = {"memory": int(stats["bytes"] - stats["id_bytes"]), "ids": int(stats["id_bytes"])}
         if hasattr(self.index, "save"):
             self.index.save(self.saved)
             sizes["disk"] = folder_bytes(self.saved)

@@ -700,6 +700,34 @@ def test_idx2_token_ids_that_no_document_has_any_more_are_forgotten():
     assert index.search_tokens([20 * 2999])[0].tolist() == [0]
 
 
+def test_a_sealed_index_takes_at_most_8_bytes_a_posting_and_16_a_document():
+    # Short texts, most of whose words are in no other one: there a posting costs the most.
+    rng = np.random.default_rng(5)
+    n, words = 60_000, 10
+    frequent = rng.zipf(1.3, n * words) % 40_000
+    tokens = np.where(
+        rng.random(n * words) < 0.95, frequent, rng.integers(40_000, 80_000, n * words)
+    )
+    index = BM25Index()
+    ends = np.arange(n + 1) * words
+    index.add_tokens([str(i) for i in range(n)], ends, tokens.astype(np.uint32))
+    index.compact()
+    stats = index.stats()
+    assert stats["bytes"] - stats["id_bytes"] <= 8 * stats["postings"] + 16 * n
+    # Deletions that are undone by a compaction leave nothing behind.
+    for i in range(0, n, 2):
+        index.remove(str(i))
+    index.add_tokens(
+        [str(i) for i in range(0, n, 2)],
+        np.arange(n // 2 + 1) * words,
+        tokens.reshape(n, words)[::2].ravel().astype(np.uint32),
+    )
+    index.compact()
+    again = index.stats()
+    assert again["postings"] == stats["postings"]
+    assert again["bytes"] - again["id_bytes"] <= 1.01 * (stats["bytes"] - stats["id_bytes"])
+
+
 LARGE = (
     "import numpy as np\n"
     "from spector.lexical import BM25Index\n"

@@ -45,14 +45,6 @@ std::uint64_t live_postings(const Segment& segment) noexcept {
   return segment.n_postings() - segment.n_dead_postings();
 }
 
-// Appends the terms of a row after renaming; `numbers` keeps their order.
-void add_renamed(Segment::Rows& rows, const Segment& from, std::uint32_t row,
-                 std::span<const std::uint32_t> numbers, std::vector<TermCount>& scratch) {
-  scratch.clear();
-  from.for_each_term(row, [&](std::uint32_t term) { scratch.push_back({numbers[term], 1}); });
-  rows.add(from.slot(row), from.lengths()[row], scratch);
-}
-
 // What the bounds of a segment are made for.
 struct Scoring {
   double k1;
@@ -99,21 +91,22 @@ class PostingsBuilder {
   bool ascends_ = true;
 };
 
-// A segment of the rows of `segments` that are alive in `state` and have `n_postings` in all. Null
-// if `abandoned` becomes true.
+// A segment of the rows of `segments` that are alive in `state` and have at most `n_postings` in
+// all. Null if `abandoned` becomes true. Calls left_out(i, term, n) for each term of segment i of
+// which n > 0 rows are not alive.
+template <class LeftOut>
 std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segments,
                                StateNumber state, std::uint64_t n_postings, std::size_t n_terms,
                                std::span<const std::uint32_t> numbers, const Scoring& scoring,
-                               const std::atomic<bool>& abandoned) {
-  std::vector<const Segment*> parts;
-  for (const auto& segment : segments) {
-    segment->make_row_terms(abandoned);
-    parts.push_back(segment.get());
-  }
-  if (abandoned.load(std::memory_order_relaxed)) return nullptr;
+                               const std::atomic<bool>& abandoned, const LeftOut& left_out) {
   // Where they do not overlap, rows and postings are in their order from the beginning.
-  std::sort(parts.begin(), parts.end(),
-            [](const Segment* x, const Segment* y) { return x->slot(0) < y->slot(0); });
+  std::vector<std::uint32_t> order(segments.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t x, std::uint32_t y) {
+    return segments[x]->slot(0) < segments[y]->slot(0);
+  });
+  std::vector<const Segment*> parts;
+  for (const std::uint32_t i : order) parts.push_back(segments[i].get());
   struct Source {
     std::uint32_t slot;
     std::uint32_t part;
@@ -135,27 +128,12 @@ std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segment
   Segment::Rows rows;
   rows.slots.reserve(sources.size());
   rows.lengths.reserve(sources.size());
-  rows.row_term_ends.reserve(sources.size());
-  if (numbers.empty()) {
-    std::size_t bytes = 0;
-    for (const Source& source : sources) {
-      bytes += parts[source.part]->packed_terms(source.row).size();
-    }
-    rows.row_terms.reserve(bytes);
-  }
-  std::vector<TermCount> scratch;
   for (const Source& source : sources) {
-    const Segment& part = *parts[source.part];
     new_rows[source.part][source.row] = static_cast<std::uint32_t>(rows.slots.size());
-    if (!numbers.empty()) {
-      add_renamed(rows, part, source.row, numbers, scratch);
-    } else {
-      rows.add_packed(source.slot, part.lengths()[source.row], part.packed_terms(source.row));
-    }
-    if (abandoned.load(std::memory_order_relaxed)) return nullptr;
+    rows.slots.push_back(source.slot);
+    rows.lengths.push_back(parts[source.part]->lengths()[source.row]);
   }
   sources = {};
-  rows.row_terms.shrink_to_fit();
 
   PostingsBuilder postings(n_postings);
   for (std::uint32_t term = 0; term < n_terms; ++term) {
@@ -164,11 +142,17 @@ std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segment
       const Segment& segment = *parts[part];
       const std::uint32_t place = segment.place(term);
       if (place == Segment::kNone) continue;
-      const Segment::Term& kept = segment.term(place);
+      const Segment::Term kept = segment.term(place);
+      std::uint32_t n_dead = 0;
       segment.for_each_row(kept, [&](std::uint32_t row, std::uint32_t i) {
         const std::uint32_t new_row = new_rows[part][row];
-        if (new_row != Segment::kNone) postings.add(new_row, segment.frequency(kept, i));
+        if (new_row != Segment::kNone) {
+          postings.add(new_row, segment.frequency(kept, i));
+        } else {
+          ++n_dead;
+        }
       });
+      if (n_dead > 0) left_out(order[part], term, n_dead);
     }
     postings.end_term(numbers.empty() ? term : numbers[term]);
   }
@@ -192,13 +176,12 @@ std::unique_ptr<Segment> invert(const Documents& documents, const std::vector<bo
   Segment::Rows rows;
   rows.slots.reserve(order.size());
   rows.lengths.reserve(order.size());
-  rows.row_term_ends.reserve(order.size());
   std::vector<std::uint64_t> next(n_terms + 1);  // counts, then where each term's postings go on
   for (const std::uint32_t i : order) {
-    rows.add(documents.slots[i], documents.lengths[i], documents.terms(i));
+    rows.slots.push_back(documents.slots[i]);
+    rows.lengths.push_back(documents.lengths[i]);
     for (const TermCount& term : documents.terms(i)) ++next[term.term + 1];
   }
-  rows.row_terms.shrink_to_fit();
   Segment::Postings postings;
   postings.ends.push_back(0);
   for (std::uint32_t term = 0; term < n_terms; ++term) {
@@ -254,16 +237,21 @@ Bm25Index::Place Bm25Index::find(std::uint32_t slot) const noexcept {
 
 void Bm25Index::count_deaths(Segment& segment) {
   if (segment.counts_deaths()) return;
-  segment.count_deaths(number_ + 1, epochs_,
-                       [this](std::uint32_t term) { n_terms_ -= --live_[term] == 0 ? 1 : 0; });
+  segment.count_deaths(number_ + 1, epochs_, [this](std::uint32_t term) { lose(term); });
 }
 
-void Bm25Index::count_all_deaths() {
+void Bm25Index::lose(std::uint32_t term, std::uint32_t n) noexcept {
+  live_[term] -= n;
+  n_terms_ -= live_[term] == 0 ? 1 : 0;
+}
+
+std::vector<std::uint32_t> Bm25Index::live_counts() const {
+  std::vector<std::uint32_t> live = live_;
   for (const auto& segment : segments_) {
-    if (segment->n_uncounted() == 0 || segment->counts_deaths()) continue;
-    segment->make_row_terms();
-    count_deaths(*segment);
+    if (segment->counts_deaths()) continue;
+    segment->for_each_uncounted([&](std::uint32_t term, std::uint32_t n) { live[term] -= n; });
   }
+  return live;
 }
 
 void Bm25Index::reserve_kill(const Place& place) {
@@ -281,13 +269,14 @@ void Bm25Index::reserve_kill(const Place& place) {
 }
 
 void Bm25Index::kill(const Place& place) noexcept {
-  const auto lose = [this](std::uint32_t term) { n_terms_ -= --live_[term] == 0 ? 1 : 0; };
   if (place.segment != nullptr) {
     place.segment->erase(place.row, number_ + 1, epochs_);
     total_length_ -= place.segment->lengths()[place.row];
-    if (place.segment->counts_deaths()) place.segment->for_each_term(place.row, lose);
+    if (place.segment->counts_deaths()) {
+      place.segment->for_each_term(place.row, [this](std::uint32_t term) { lose(term); });
+    }
     for (const auto& merge : merges_) {
-      if (merge->has(place.segment)) merge->deleted_.push_back(place.segment->slot(place.row));
+      if (merge->has(place.segment)) merge->deleted_.push_back(place);
     }
   } else {
     head_->erase(place.row, number_ + 1);
@@ -473,8 +462,9 @@ bool Bm25Index::in_merge(const Segment& segment) const noexcept {
 
 std::shared_ptr<Segment> Bm25Index::to_be_counted() const noexcept {
   const auto at = std::find_if(segments_.begin(), segments_.end(), [this](const auto& segment) {
-    return segment->n_uncounted() >= policy_.uncounted && !segment->counts_deaths() &&
-           !in_merge(*segment);
+    // An eighth of the rows: that much of the segment may be dead, too.
+    const std::size_t many = std::min<std::size_t>(policy_.uncounted, segment->n_rows() / 8 + 1);
+    return segment->n_uncounted() >= many && !segment->counts_deaths() && !in_merge(*segment);
   });
   return at == segments_.end() ? nullptr : *at;
 }
@@ -527,7 +517,15 @@ bool Bm25Index::Merge::has(const Segment* segment) const noexcept {
 
 void Bm25Index::Merge::run() {
   if (only_counts_) return segments_.front()->make_row_terms(abandoned_);
-  merged_ = merge(segments_, number_, n_postings_, n_terms_, {}, {k1_, b_, average_}, abandoned_);
+  left_out_.resize(segments_.size());
+  merged_ = merge(segments_, number_, n_postings_, n_terms_, {}, {k1_, b_, average_}, abandoned_,
+                  [this](std::uint32_t i, std::uint32_t term, std::uint32_t n) {
+                    if (!segments_[i]->counts_deaths()) left_out_[i].push_back({term, n});
+                  });
+  // Where rows have been deleted more will be.
+  const bool deleted = std::any_of(segments_.begin(), segments_.end(),
+                                   [](const auto& segment) { return segment->has_row_terms(); });
+  if (deleted && merged_ != nullptr) merged_->make_row_terms(abandoned_);
 }
 
 std::shared_ptr<Bm25Index::Merge> Bm25Index::begin_merge() {
@@ -542,15 +540,34 @@ std::shared_ptr<Bm25Index::Merge> Bm25Index::begin_merge() {
 
 bool Bm25Index::finish(Merge& merge) {
   if (merge.abandoned()) return false;
-  for (const auto& segment : merge.segments_) count_deaths(*segment);
   if (merge.only_counts_) {
+    count_deaths(*merge.segments_.front());
     abandon(merge);
     return true;
   }
-  for (const std::uint32_t slot : merge.deleted_) {
-    merge.merged_->erase(merge.merged_->find(slot), number_ + 1, epochs_);
+  Segment& merged = *merge.merged_;
+  if (merged.has_row_terms()) count_deaths(merged);
+  for (const Place& place : merge.deleted_) {
+    const std::uint32_t row = merged.find(place.segment->slot(place.row));
+    merged.reserve_erase(row, epochs_);
+    merged.erase(row, number_ + 1, epochs_);
   }
   replace(merge.segments_, std::move(merge.merged_));
+  // Nothing below throws. What is counted in live_ as deleted is what the segments there are count.
+  for (std::size_t i = 0; i < merge.segments_.size(); ++i) {
+    if (merge.segments_[i]->counts_deaths()) continue;
+    for (const auto [term, n] : merge.left_out_[i]) lose(term, n);
+  }
+  for (const Place& place : merge.deleted_) {
+    const bool counted = place.segment->counts_deaths();
+    if (counted && !merged.counts_deaths()) {
+      place.segment->for_each_term(
+          place.row, [this](std::uint32_t term) { n_terms_ += live_[term]++ == 0 ? 1 : 0; });
+    } else if (!counted && merged.counts_deaths()) {
+      merged.for_each_term(merged.find(place.segment->slot(place.row)),
+                           [this](std::uint32_t term) { lose(term); });
+    }
+  }
   abandon(merge);
   return true;
 }
@@ -584,8 +601,7 @@ void Bm25Index::tidy() {
       // Nothing is deleted before it is finished, so all that is dead by now stays out.
       const std::shared_ptr<Merge> merge = make_merge(std::move(segments), kAlive - 1);
       merge->run();
-      for (const auto& segment : merge->segments_) count_deaths(*segment);
-      replace(merge->segments_, std::move(merge->merged_));
+      finish(*merge);
     }
   } catch (const std::bad_alloc&) {
     // The index is whole without it; the next change tries again.
@@ -594,20 +610,20 @@ void Bm25Index::tidy() {
 }
 
 void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
-  count_all_deaths();
   Owned all = segments_;
   std::uint64_t postings = 0;
   if (head_->n_rows() > head_->n_dead_rows()) all.push_back(sealed_head());
   for (const auto& segment : all) postings += live_postings(*segment);
-  std::vector<std::uint32_t> live;
-  if (!numbers.empty()) {
-    live.resize(n_terms_);
-    for (std::uint32_t term = 0; term < numbers.size(); ++term) {
-      if (numbers[term] != kDropped) live[numbers[term]] = live_[term];
-    }
+  std::unique_ptr<Segment> merged =
+      merge(all, kAlive - 1, postings, live_.size(), numbers, {k1_, b_, average_length()},
+            std::atomic<bool>(false), [](std::uint32_t, std::uint32_t, std::uint32_t) {});
+  const std::span<const std::uint32_t> counts = merged->counts();
+  std::vector<std::uint32_t> live(
+      counts.empty() ? 0 : merged->term_number(static_cast<std::uint32_t>(counts.size() - 1)) + 1);
+  for (std::uint32_t place = 0; place < counts.size(); ++place) {
+    live[merged->term_number(place)] = counts[place];
   }
-  std::unique_ptr<Segment> merged = merge(all, kAlive - 1, postings, live_.size(), numbers,
-                                          {k1_, b_, average_length()}, std::atomic<bool>(false));
+  const std::size_t n_terms = counts.size();
   auto head = std::make_unique<Head>(epochs_);
   const Owned before = segments_;
   old_heads_.reserve(old_heads_.size() + 1);
@@ -615,7 +631,8 @@ void Bm25Index::compact(std::span<const std::uint32_t> numbers) {
   // Nothing below throws.
   abandon_merges();
   replace_head(std::move(head));
-  if (!numbers.empty()) live_ = std::move(live);
+  live_ = std::move(live);
+  n_terms_ = n_terms;
 }
 
 bool Bm25Index::wastes_terms(std::uint64_t n_known) const noexcept {
@@ -627,11 +644,11 @@ bool Bm25Index::wastes_terms(std::uint64_t n_known) const noexcept {
 }
 
 std::vector<std::uint32_t> Bm25Index::compact_numbers() {
-  count_all_deaths();
-  std::vector<std::uint32_t> numbers(live_.size(), kDropped);
+  const std::vector<std::uint32_t> live = live_counts();
+  std::vector<std::uint32_t> numbers(live.size(), kDropped);
   std::uint32_t next = 0;
   for (std::uint32_t term = 0; term < numbers.size(); ++term) {
-    if (live_[term] > 0) numbers[term] = next++;
+    if (live[term] > 0) numbers[term] = next++;
   }
   return numbers;
 }
@@ -640,8 +657,8 @@ std::optional<const Segment*> Bm25Index::sealed() const noexcept {
   if (head_->n_rows() > 0 || segments_.size() > 1) return std::nullopt;
   if (segments_.empty()) return nullptr;
   const Segment& only = *segments_.front();
-  const std::span<const std::uint32_t> numbers = only.term_numbers();
-  const bool by_place = numbers.empty() || numbers.back() + std::size_t{1} == numbers.size();
+  const auto n_terms = static_cast<std::uint32_t>(only.counts().size());
+  const bool by_place = n_terms == 0 || only.term_number(n_terms - 1) == n_terms - 1;
   return only.n_dead_rows() == 0 && by_place ? std::optional(&only) : std::nullopt;
 }
 
@@ -660,8 +677,7 @@ void Bm25Index::adopt(std::shared_ptr<Segment> segment) {
   live_ = std::move(live);
 }
 
-Bm25Stats Bm25Index::stats() {
-  count_all_deaths();
+Bm25Stats Bm25Index::stats() const {
   Bm25Stats stats{};
   stats.documents = n_documents_;
   stats.terms = n_terms_;
@@ -670,10 +686,19 @@ Bm25Stats Bm25Index::stats() {
   stats.dead_postings = head_->n_dead_postings();
   stats.postings = head_->n_postings();
   stats.bytes = head_->memory_bytes() + live_.capacity() * sizeof(live_[0]);
+  bool all_counted = true;
   for (const auto& segment : segments_) {
     stats.dead_postings += segment->n_dead_postings();
     stats.postings += segment->n_postings();
     stats.bytes += segment->memory_bytes();
+    all_counted &= segment->counts_deaths() || segment->n_uncounted() == 0;
+  }
+  if (!all_counted) {
+    const std::vector<std::uint32_t> live = live_counts();
+    for (std::size_t term = 0; term < live.size(); ++term) {
+      stats.dead_postings += live_[term] - live[term];
+      stats.terms -= live_[term] > 0 && live[term] == 0 ? 1 : 0;
+    }
   }
   stats.postings -= stats.dead_postings;
   return stats;

@@ -112,7 +112,7 @@ struct MergePolicy {
   std::size_t fan_in = 4;
   // Live postings that a change merges itself: about a millisecond's work.
   std::uint64_t small = 1U << 16;
-  // So many deletions in a segment that came from a file are worth making the terms of its rows.
+  // So many deletions in a segment are worth making the terms of its rows.
   std::size_t uncounted = 64;
   // So many segments of one size mean that merges fall behind: then a change makes one itself.
   std::size_t most = 12;
@@ -141,6 +141,11 @@ class Bm25Index {
   // The last `state()` is what readers get from now on.
   void published() noexcept;
 
+  struct Place {
+    Segment* segment;  // null: in the head
+    std::uint32_t row;
+  };
+
   // Segments that are to become one, or one whose deletions are to be counted. Between
   // `begin_merge` and `finish` the index may change.
   class Merge {
@@ -166,8 +171,10 @@ class Bm25Index {
     bool only_counts_ = false;  // the deletions of its one segment
     std::atomic<bool> abandoned_{false};
     std::unique_ptr<Segment> merged_;
-    // The writer's: slots whose rows were deleted since it began.
-    std::vector<std::uint32_t> deleted_;
+    // By segment whose deletions are not counted: how many rows of a term were left out.
+    std::vector<std::vector<TermCount>> left_out_;
+    // The writer's: rows that were deleted since it began.
+    std::vector<Place> deleted_;
   };
 
   [[nodiscard]] bool merge_is_due() const { return to_be_counted() != nullptr || !due().empty(); }
@@ -202,23 +209,20 @@ class Bm25Index {
   [[nodiscard]] double b() const noexcept { return b_; }
   [[nodiscard]] std::size_t size() const noexcept { return n_documents_; }
   [[nodiscard]] std::uint64_t n_terms() const noexcept { return n_terms_; }
-  // After deletions from a segment that came from a file it counts them first, which takes as long
-  // as a compaction.
-  [[nodiscard]] Bm25Stats stats();
+  // Where deletions are not counted yet it looks through all postings.
+  [[nodiscard]] Bm25Stats stats() const;
 
  private:
   using Owned = std::vector<std::shared_ptr<Segment>>;
 
-  struct Place {
-    Segment* segment;  // null: in the head
-    std::uint32_t row;
-  };
   // Where the live row of a slot is; row is Segment::kNone if there is none.
   [[nodiscard]] Place find(std::uint32_t slot) const noexcept;
   void reserve_kill(const Place& place);  // after it, `kill` cannot fail
   // Counts the deletions of a segment that has the terms of its rows.
   void count_deaths(Segment& segment);
-  void count_all_deaths();  // of all, making those where need be
+  // live_ without the deletions that are not counted yet.
+  [[nodiscard]] std::vector<std::uint32_t> live_counts() const;
+  void lose(std::uint32_t term, std::uint32_t n = 1) noexcept;
   void kill(const Place& place) noexcept;
   [[nodiscard]] double average_length() const noexcept;
 

@@ -123,7 +123,7 @@ struct Match {
 
 // A query term's postings in a segment, window w in [starts[w], starts[w + 1]).
 struct List {
-  const Segment::Term* kept;
+  Segment::Term kept;
   float weight;
   const std::uint32_t* starts = nullptr;
   const std::uint16_t* offsets = nullptr;
@@ -248,7 +248,7 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
   struct Guess {
     float least;
     const Segment* segment;
-    const Segment::Term* kept;
+    Segment::Term kept;
     float weight;
     std::uint8_t bound;
   };
@@ -262,7 +262,7 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
     for (const Term& term : terms) {
       const std::uint32_t place = segment->place(term.number);
       if (place == Segment::kNone) continue;
-      const Segment::Term& kept = segment->term(place);
+      const Segment::Term kept = segment->term(place);
       const std::uint64_t dead = segment->dead(place, state.number, pin);
       for (std::size_t i = 0; i < std::size(Segment::kBestDepths); ++i) {
         const std::size_t depth = Segment::kBestDepths[i];
@@ -276,7 +276,7 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
         }
         // As many as can be expected to be alive.
         if (depth * (kept.count - dead) >= k * kept.count && n_guesses < kMostGuesses) {
-          guesses[n_guesses++] = {least, segment, &kept, term.weight, kept.best[i]};
+          guesses[n_guesses++] = {least, segment, kept, term.weight, kept.best[i]};
         }
       }
     }
@@ -287,7 +287,7 @@ float sure_threshold(const Bm25State& state, const EpochDomain::Pin& pin,
   const std::size_t most_tries = k <= 100 ? 4 : 1;
   for (std::size_t i = 0; i < std::min(n_guesses, most_tries) && guesses[i].least > sure; ++i) {
     const Guess& guess = guesses[i];
-    if (has_live_rows(state, *guess.segment, *guess.kept, guess.weight, norm, guess.bound,
+    if (has_live_rows(state, *guess.segment, guess.kept, guess.weight, norm, guess.bound,
                       guess.least, k, scratch)) {
       return guess.least;
     }
@@ -314,8 +314,8 @@ class SegmentSearch {
     for (const Term& term : terms) {
       const std::uint32_t place = segment.place(term.number);
       if (place == Segment::kNone) continue;
-      lists_.push_back({.kept = &segment.term(place), .weight = term.weight});
-      n_postings_ += segment.term(place).count;
+      lists_.push_back({.kept = segment.term(place), .weight = term.weight});
+      n_postings_ += lists_.back().kept.count;
     }
   }
 
@@ -386,7 +386,7 @@ class SegmentSearch {
     float score = 0;
     const std::uint32_t length = segment_.lengths()[row];
     for (const List& list : lists_) {
-      const std::uint32_t f = segment_.frequency_at(*list.kept, row);
+      const std::uint32_t f = segment_.frequency_at(list.kept, row);
       if (f > 0) score += contribution(list.weight, f, length, norm_);
     }
     return score;
@@ -398,8 +398,8 @@ class SegmentSearch {
     std::size_t n_rows = 0;
     std::size_t n_lists = 0;
     for (const List& list : lists_) {
-      if (list.kept->windows != Segment::kNone) continue;
-      n_rows += list.kept->count;
+      if (list.kept.windows != Segment::kNone) continue;
+      n_rows += list.kept.count;
       ++n_lists;
     }
     scratch_.offsets.resize(n_rows + kernels::kReadBeyond);
@@ -409,7 +409,7 @@ class SegmentSearch {
     std::uint32_t* starts = scratch_.starts.data();
     std::uint8_t* maxima = scratch_.maxima.data();
     for (List& list : lists_) {
-      const Segment::Term& term = *list.kept;
+      const Segment::Term& term = list.kept;
       list.bounds = segment_.bounds(term);
       if (term.windows != Segment::kNone) {
         list.starts = segment_.window_starts(term);
@@ -482,8 +482,8 @@ class SegmentSearch {
     const std::uint32_t begin = list.starts[window];
     const std::uint32_t end = list.starts[window + 1];
     const std::uint32_t* lengths = segment_.lengths().data() + std::size_t{window} * kWindow;
-    if (list.kept->n_escapes == 0) {
-      simd.bm25_accumulate_window({list.offsets + begin, segment_.frequencies(*list.kept) + begin,
+    if (list.kept.n_escapes == 0) {
+      simd.bm25_accumulate_window({list.offsets + begin, segment_.frequencies(list.kept) + begin,
                                    std::size_t{end} - begin, list.weight, norm_.c0, norm_.c1},
                                   lengths, sums);
       return;
@@ -491,7 +491,7 @@ class SegmentSearch {
     for (std::uint32_t i = begin; i < end; ++i) {
       const std::uint16_t offset = list.offsets[i];
       sums[offset] +=
-          contribution(list.weight, segment_.frequency(*list.kept, i), lengths[offset], norm_);
+          contribution(list.weight, segment_.frequency(list.kept, i), lengths[offset], norm_);
     }
   }
 
@@ -538,19 +538,19 @@ class SegmentSearch {
   // cannot reach it either, and rows that are get looked up.
   void divide(std::uint32_t threshold) noexcept {
     std::uint64_t n_postings = 0;
-    for (const List* list : by_highest_) n_postings += list->kept->count;
+    for (const List* list : by_highest_) n_postings += list->kept.count;
     n_read_ = by_highest_.size();
     rest_ = 0;
     while (n_read_ > 0 && rest_ + by_highest_[n_read_ - 1]->highest < threshold) {
       const List& list = *by_highest_[--n_read_];
       rest_ += list.highest;
-      n_postings -= list.kept->count;
+      n_postings -= list.kept.count;
     }
     while (n_read_ > 0 && n_read_ < by_highest_.size() &&
-           by_highest_[n_read_]->kept->count < kLookUpCost * n_postings) {
+           by_highest_[n_read_]->kept.count < kLookUpCost * n_postings) {
       const List& list = *by_highest_[n_read_++];
       rest_ -= list.highest;
-      n_postings += list.kept->count;
+      n_postings += list.kept.count;
     }
     if (n_read_ != 1) return;
     const std::uint16_t* table = by_highest_[0]->table;
@@ -691,7 +691,7 @@ class SegmentSearch {
       const std::size_t in_segment = std::size_t{window} * kWindow + row;
       std::uint32_t highest = bound + rest;
       for (std::size_t i = 0; i < n_lists; ++i) {
-        highest += lists[i]->table[lists[i]->part_maxima[in_segment >> lists[i]->kept->part_bits]];
+        highest += lists[i]->table[lists[i]->part_maxima[in_segment >> lists[i]->kept.part_bits]];
       }
       rows[kept] = row;
       bounds[kept] = bound;
@@ -710,7 +710,7 @@ class SegmentSearch {
                                        static_cast<std::uint16_t>(list.starts[window + 1] - begin)};
     kernels::Bm25Offsets offsets{list.offsets + begin, one_part, Segment::kWindowBits};
     if (list.part_starts != nullptr) {
-      offsets.part_bits = list.kept->part_bits;
+      offsets.part_bits = list.kept.part_bits;
       offsets.part_starts = list.part_starts + window * (Segment::n_parts(offsets.part_bits) + 1);
     }
     const std::size_t found = kernels::active().find_offsets(
@@ -736,7 +736,7 @@ class SegmentSearch {
     for (std::uint32_t i = 0; i < lists_.size(); ++i) {
       const List& list = lists_[i];
       const std::uint32_t begin = list.starts[window];
-      const std::uint8_t* frequencies = segment_.frequencies(*list.kept) + begin;
+      const std::uint8_t* frequencies = segment_.frequencies(list.kept) + begin;
       for_each_match(list, window, n, [&](std::uint32_t at, std::uint32_t in_list) {
         __builtin_prefetch(frequencies + in_list);
         matches[n_matches++] = {before + at, begin + in_list, i};
@@ -784,7 +784,7 @@ class SegmentSearch {
     for (const Match& match : scratch_.matches) {
       const List& list = lists_[match.list];
       scratch_.scores_found[match.found] +=
-          contribution(list.weight, segment_.frequency(*list.kept, match.posting),
+          contribution(list.weight, segment_.frequency(list.kept, match.posting),
                        lengths[scratch_.found[match.found]], norm_);
     }
     for (std::size_t i = 0; i < scratch_.found.size(); ++i) {

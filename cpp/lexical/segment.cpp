@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -25,15 +26,6 @@ constexpr double kDrift = 1.05;
 template <class T>
 std::uint64_t bytes_of(const std::vector<T>& items) noexcept {
   return items.capacity() * sizeof(T);
-}
-
-void check_row_terms(std::uint64_t bytes) {
-  if (bytes > 0xffffffffU) throw Capacity("a segment's rows have over 4 GiB of terms");
-}
-
-void add_varint(std::uint32_t value, std::vector<std::uint8_t>& bytes) {
-  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<std::uint8_t>(value | 0x80));
-  bytes.push_back(static_cast<std::uint8_t>(value));
 }
 
 std::size_t n_threads() noexcept {
@@ -80,29 +72,6 @@ std::uint64_t Documents::memory_bytes() const noexcept {
   return bytes_of(slots) + bytes_of(lengths) + bytes_of(ends) + bytes_of(counts);
 }
 
-void Segment::Rows::add(std::uint32_t slot, std::uint32_t length,
-                        std::span<const TermCount> terms) {
-  std::uint32_t before = 0;
-  for (const TermCount& term : terms) {
-    add_varint(term.term - before, row_terms);
-    before = term.term;
-  }
-  end_row(slot, length);
-}
-
-void Segment::Rows::add_packed(std::uint32_t slot, std::uint32_t length,
-                               std::span<const std::uint8_t> terms) {
-  row_terms.insert(row_terms.end(), terms.begin(), terms.end());
-  end_row(slot, length);
-}
-
-void Segment::Rows::end_row(std::uint32_t slot, std::uint32_t length) {
-  check_row_terms(row_terms.size());
-  row_term_ends.push_back(static_cast<std::uint32_t>(row_terms.size()));
-  slots.push_back(slot);
-  lengths.push_back(length);
-}
-
 Segment::Norms::Norms(double k1, double b, const Stored& stored)
     : k1_(k1), b_(b), high_average_(stored.bound_average), low_average_(stored.best_average) {
   constexpr std::uint32_t kUsual = 1024;
@@ -118,9 +87,10 @@ Segment::Norms::Norms(double k1, double b, const Stored& stored)
 }
 
 Segment::Segment(Rows rows, Postings postings, double k1, double b, double average)
-    : own_(std::move(rows)), row_terms_(&own_) {
+    : own_(std::move(rows)), places_(postings.terms) {
   if (postings.rows.size() >= kNone) throw Capacity("a segment has over 4,294,967,294 postings");
   const std::size_t n_terms = postings.terms.size();
+  own_counts_.reserve(n_terms);
   for (std::size_t i = 0; i < n_terms; ++i) {
     own_counts_.push_back(static_cast<std::uint32_t>(postings.ends[i + 1] - postings.ends[i]));
   }
@@ -129,15 +99,9 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
   stored_.counts = own_counts_;
   stored_.bound_average = std::max(average, 1e-9) * kDrift;
   stored_.best_average = std::max(average, 1e-9) / kDrift;
-  made_bytes_ = bytes_of(own_.row_terms) + bytes_of(own_.row_term_ends);
   n_postings_ = postings.rows.size();
   norms_ = Norms(k1, b, stored_);
   make_alive();
-  own_places_.assign(n_terms == 0 ? 0 : postings.terms.back() + std::size_t{1}, kNone);
-  own_numbers_ = std::move(postings.terms);
-  for (std::uint32_t i = 0; i < n_terms; ++i) own_places_[own_numbers_[i]] = i;
-  places_ = own_places_;
-  numbers_ = own_numbers_;
   make_terms([&](std::size_t first, std::size_t last, Unpacked& /*scratch*/) {
     const std::uint64_t begin = postings.ends[first];
     const std::uint64_t n = postings.ends[last] - begin;
@@ -149,13 +113,11 @@ Segment::Segment(Rows rows, Postings postings, double k1, double b, double avera
 Segment::Segment(Stored stored, double k1, double b, bool now)
     : stored_(std::move(stored)),
       n_postings_(std::accumulate(stored_.counts.begin(), stored_.counts.end(), std::uint64_t{0})),
-      norms_(k1, b, stored_),
-      counted_from_(kAlive) {
+      norms_(k1, b, stored_) {
   make_alive();
-  own_numbers_.resize(stored_.counts.size());
-  std::iota(own_numbers_.begin(), own_numbers_.end(), 0U);
-  numbers_ = own_numbers_;
-  places_ = own_numbers_;
+  std::vector<std::uint32_t> numbers(stored_.counts.size());
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  places_ = TermPlaces(numbers);
   if (!now) return;
   make_terms([&](std::size_t first, std::size_t last, Unpacked& list) {
     const auto counts = stored_.counts.subspan(first, last - first);
@@ -175,11 +137,12 @@ Segment::Segment(Stored stored, double k1, double b, bool now)
 }
 
 Segment::~Segment() {
-  const Rows* const rows = row_terms_.load(std::memory_order_relaxed);
-  if (rows != &own_) delete rows;
+  delete row_terms_.load(std::memory_order_relaxed);
   if (!blocks_.empty()) return;
   for (std::size_t i = 0; i < stored_.counts.size(); ++i) {
-    ::operator delete(const_cast<Term*>(terms_[i].load(std::memory_order_relaxed)));
+    const std::uint64_t list = lists_[i].load(std::memory_order_relaxed);
+    if (list >> kCountShift == 1) continue;
+    ::operator delete(reinterpret_cast<void*>(list & ~(std::uint64_t{0xff} << kCountShift)));
   }
 }
 
@@ -187,8 +150,7 @@ void Segment::make_alive() {
   deleted_.reset(
       static_cast<StateNumber*>(std::calloc(n_rows() + std::size_t{1}, sizeof(StateNumber))));
   if (deleted_ == nullptr) throw std::bad_alloc();
-  deaths_.resize(stored_.counts.size());
-  terms_ = std::make_unique<std::atomic<const Term*>[]>(stored_.counts.size());
+  lists_ = std::make_unique<ListPlace[]>(stored_.counts.size());
 }
 
 bool Segment::windowed(std::size_t count) const noexcept {
@@ -206,6 +168,7 @@ unsigned Segment::part_bits(std::size_t count) const noexcept {
 }
 
 std::size_t Segment::term_bytes(std::size_t count, std::size_t n_escapes) const noexcept {
+  if (count == 1 && n_escapes == 0) return 0;
   const std::size_t starts = n_windows() + std::size_t{1};
   const std::size_t parts = n_parts(part_bits(count));
   const std::size_t in_window =
@@ -213,7 +176,8 @@ std::size_t Segment::term_bytes(std::size_t count, std::size_t n_escapes) const 
   const std::size_t arrays =
       n_escapes * sizeof(Escape) + n_windows() * in_window +
       (windowed(count) ? count * 4 + starts * (sizeof(std::uint32_t) + 1) : count * 6);
-  return sizeof(Term) + (arrays + alignof(Term) - 1) / alignof(Term) * alignof(Term);
+  return (headless(count, n_escapes) ? 0 : sizeof(TermHead)) +
+         (arrays + alignof(TermHead) - 1) / alignof(TermHead) * alignof(TermHead);
 }
 
 template <class Lists>
@@ -248,7 +212,7 @@ void Segment::make_terms(const Lists& lists) {
     at = 0;
     for (std::size_t i = first; i < last; at += stored_.counts[i], ++i) {
       const std::size_t n = n_escapes[i - first];
-      terms_[i].store(make_term(next, rows.subspan(at, stored_.counts[i]),
+      lists_[i].store(make_term(next, rows.subspan(at, stored_.counts[i]),
                                 frequencies.subspan(at, stored_.counts[i]), n),
                       std::memory_order_relaxed);  // the segment is published afterwards
       next += term_bytes(stored_.counts[i], n);
@@ -257,19 +221,32 @@ void Segment::make_terms(const Lists& lists) {
   });
 }
 
-Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> rows,
-                                  std::span<const std::uint32_t> frequencies,
-                                  std::size_t n_escapes) const noexcept {
+std::uint64_t Segment::make_term(std::byte* at, std::span<const std::uint32_t> rows,
+                                 std::span<const std::uint32_t> frequencies,
+                                 std::size_t n_escapes) const noexcept {
   const std::size_t n = rows.size();
-  const std::uint32_t windows = windowed(n) ? n_windows() : kNone;
-  auto* term = new (at) Term{static_cast<std::uint32_t>(n),
-                             windows,
-                             static_cast<std::uint32_t>(n_escapes),
-                             {},
-                             static_cast<std::uint8_t>(part_bits(n))};
+  TermHead head{static_cast<std::uint32_t>(n),
+                windowed(n) ? n_windows() : kNone,
+                static_cast<std::uint32_t>(n_escapes),
+                {},
+                static_cast<std::uint8_t>(part_bits(n))};
+  if (!headless(n, n_escapes)) {
+    fill({head, at + sizeof(TermHead)}, head, rows, frequencies);
+    return reinterpret_cast<std::uintptr_t>(new (at) TermHead(head));
+  }
+  std::uint64_t list = reinterpret_cast<std::uintptr_t>(at);
+  alignas(std::uint64_t) std::byte one[sizeof list]{};
+  fill({head, n == 1 ? one : at}, head, rows, frequencies);
+  if (n == 1) std::memcpy(&list, one, sizeof list);
+  return list | std::uint64_t{n} << kCountShift;
+}
+
+void Segment::fill(const Term& term, TermHead& head, std::span<const std::uint32_t> rows,
+                   std::span<const std::uint32_t> frequencies) const noexcept {
+  const std::size_t n = rows.size();
   // The accessors give the places, here to be written to.
-  auto* const bounds = const_cast<std::uint8_t*>(Segment::bounds(*term));
-  auto* const kept = const_cast<std::uint8_t*>(Segment::frequencies(*term));
+  auto* const bounds = const_cast<std::uint8_t*>(Segment::bounds(term));
+  auto* const kept = const_cast<std::uint8_t*>(Segment::frequencies(term));
 
   constexpr std::size_t kBlock = 256;
   float f[kBlock];
@@ -310,26 +287,26 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
   for (int impact = 255; impact >= 0 && depth < kDepths && kBestDepths[depth] <= n; --impact) {
     above += histogram[impact];
     while (depth < kDepths && above >= kBestDepths[depth]) {
-      term->best[depth++] = static_cast<std::uint8_t>(impact);
+      head.best[depth++] = static_cast<std::uint8_t>(impact);
     }
   }
 
-  if (n_escapes > 0) {
-    auto* escape = const_cast<Escape*>(escapes(*term));
+  if (term.n_escapes > 0) {
+    auto* escape = const_cast<Escape*>(escapes(term));
     for (std::size_t i = 0; i < n; ++i) {
       if (frequencies[i] >= kEscape) *escape++ = {static_cast<std::uint32_t>(i), frequencies[i]};
     }
   }
-  if (windows == kNone) {
-    std::copy(rows.begin(), rows.end(), const_cast<std::uint32_t*>(sparse_rows(*term)));
-    return term;
+  if (term.windows == kNone) {
+    std::copy(rows.begin(), rows.end(), const_cast<std::uint32_t*>(sparse_rows(term)));
+    return;
   }
-  auto* const offsets = const_cast<std::uint16_t*>(Segment::offsets(*term));
+  auto* const offsets = const_cast<std::uint16_t*>(Segment::offsets(term));
   for (std::size_t i = 0; i < n; ++i) offsets[i] = static_cast<std::uint16_t>(rows[i] % kWindow);
-  auto* const starts = const_cast<std::uint32_t*>(window_starts(*term));
-  auto* const maxima = const_cast<std::uint8_t*>(window_maxima(*term));
+  auto* const starts = const_cast<std::uint32_t*>(window_starts(term));
+  auto* const maxima = const_cast<std::uint8_t*>(window_maxima(term));
   std::size_t i = 0;
-  for (std::uint32_t window = 0; window <= windows; ++window) {
+  for (std::uint32_t window = 0; window <= term.windows; ++window) {
     const std::size_t begin = i;
     starts[window] = static_cast<std::uint32_t>(begin);
     while (i < n && rows[i] / kWindow == window) ++i;
@@ -337,23 +314,22 @@ Segment::Term* Segment::make_term(std::byte* at, std::span<const std::uint32_t> 
     for (std::size_t j = begin; j < i; ++j) maximum = std::max(maximum, bounds[j]);
     maxima[window] = maximum;
   }
-  const std::size_t parts = n_parts(term->part_bits);
-  if (parts == 0) return term;
-  auto* part_start = const_cast<std::uint16_t*>(part_starts(*term));
-  auto* part_maximum = const_cast<std::uint8_t*>(part_maxima(*term));
+  const std::size_t parts = n_parts(term.part_bits);
+  if (parts == 0) return;
+  auto* part_start = const_cast<std::uint16_t*>(part_starts(term));
+  auto* part_maximum = const_cast<std::uint8_t*>(part_maxima(term));
   std::size_t next = 0;
-  for (std::uint32_t window = 0; window < windows; ++window) {
+  for (std::uint32_t window = 0; window < term.windows; ++window) {
     const std::size_t begin = next;
     for (std::size_t part = 0; part < parts; ++part) {
       *part_start++ = static_cast<std::uint16_t>(next - begin);
       std::uint8_t maximum = 0;
-      const std::size_t last = window * kWindow + ((part + 1) << term->part_bits);
+      const std::size_t last = window * kWindow + ((part + 1) << term.part_bits);
       for (; next < n && rows[next] < last; ++next) maximum = std::max(maximum, bounds[next]);
       *part_maximum++ = maximum;
     }
     *part_start++ = static_cast<std::uint16_t>(next - begin);
   }
-  return term;
 }
 
 void Segment::unpack(std::uint32_t place, std::span<std::uint32_t> rows,
@@ -366,40 +342,50 @@ void Segment::unpack(std::uint32_t place, std::span<std::uint32_t> rows,
   }
 }
 
-const Segment::Term& Segment::unpack(std::uint32_t place) const {
+Segment::Term Segment::unpack(std::uint32_t place) const {
   Unpacked list;
   read(place, list);
   const std::size_t n_escapes = count_escapes(list.frequencies);
   const std::size_t bytes = term_bytes(list.rows.size(), n_escapes);
-  auto* const block = static_cast<std::byte*>(::operator new(bytes));
-  const Term* const made = make_term(block, list.rows, list.frequencies, n_escapes);
-  const Term* first = nullptr;
+  std::byte* const block = bytes == 0 ? nullptr : static_cast<std::byte*>(::operator new(bytes));
+  const std::uint64_t made = make_term(block, list.rows, list.frequencies, n_escapes);
+  std::uint64_t first = kPacked;
   // Release: see `term`. Acquire: another reader was first, and its list is used.
-  if (!terms_[place].compare_exchange_strong(first, made, std::memory_order_acq_rel,
+  if (!lists_[place].compare_exchange_strong(first, made, std::memory_order_acq_rel,
                                              std::memory_order_acquire)) {
     ::operator delete(block);
-    return *first;
+    return term_of(lists_[place], first);
   }
   made_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  return *made;
+  return term_of(lists_[place], made);
 }
 
 void Segment::read(std::uint32_t place, Unpacked& list) const {
   list.rows.resize(stored_.counts[place]);
   list.frequencies.resize(stored_.counts[place]);
   if (!stored_.ends.empty()) return unpack(place, list.rows, list.frequencies);
-  const Term& kept = term(place);
+  const Term kept = term(place);
   for_each_row(kept, [&](std::uint32_t row, std::uint32_t i) {
     list.rows[i] = row;
     list.frequencies[i] = frequency(kept, i);
   });
 }
 
+void Segment::make_ends(std::span<std::uint32_t> sizes) {
+  std::uint64_t end = 0;
+  for (std::uint32_t& size : sizes) {
+    end += size;
+    if (end > 0xffffffffU) throw Capacity("a segment's rows have over 4 GiB of terms");
+    size = static_cast<std::uint32_t>(end);
+  }
+}
+
 void Segment::make_row_terms(const std::atomic<bool>& abandoned) {
-  if (has_row_terms()) return;
+  if (has_row_terms() || n_rows() == 0) return;
   // Postings come by term, so each row's terms come in the order in which the row lists them. Each
   // thread looks after some of the rows.
-  const std::size_t threads = n_threads();
+  constexpr std::uint64_t kWorthThreads = 1U << 18;  // postings
+  const std::size_t threads = n_postings_ < kWorthThreads ? 1 : n_threads();
   constexpr std::size_t kBlock = 256;
   const auto for_each_block = [&](const auto& visit) {
     parallel_for(threads, threads, [&](std::size_t part) {
@@ -431,16 +417,11 @@ void Segment::make_row_terms(const std::atomic<bool>& abandoned) {
     }
   });
   if (abandoned.load(std::memory_order_relaxed)) return;
-  std::uint64_t end = 0;
   std::vector<std::uint32_t> ends(n_rows());
-  for (std::uint32_t row = 0; row < n_rows(); ++row) {
-    const auto begin = static_cast<std::uint32_t>(end);
-    end += state[row].at;
-    check_row_terms(end);
-    ends[row] = static_cast<std::uint32_t>(end);
-    state[row] = {0, begin};
-  }
-  std::vector<std::uint8_t> terms(end);
+  for (std::uint32_t row = 0; row < n_rows(); ++row) ends[row] = state[row].at;
+  make_ends(ends);
+  for (std::uint32_t row = 0; row < n_rows(); ++row) state[row] = {0, row == 0 ? 0 : ends[row - 1]};
+  std::vector<std::uint8_t> terms(ends.back());
   for_each_block([&](std::span<const std::uint32_t> rows, std::uint32_t place) {
     // Rows are anywhere in memory. First without branches, so that the processor waits for many at
     // once.
@@ -460,15 +441,13 @@ void Segment::make_row_terms(const std::atomic<bool>& abandoned) {
     }
   });
   if (abandoned.load(std::memory_order_relaxed)) return;
-  auto made = std::make_unique<Rows>();
-  made->row_terms = std::move(terms);
-  made->row_term_ends = std::move(ends);
-  const std::uint64_t bytes = bytes_of(made->row_terms) + bytes_of(made->row_term_ends);
-  const Rows* first = nullptr;
+  auto made = std::make_unique<RowTerms>(std::move(ends), std::move(terms));
+  const std::uint64_t bytes = bytes_of(made->ends) + bytes_of(made->bytes);
+  const RowTerms* first = nullptr;
   // Release: who sees it sees the terms.
   if (row_terms_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel,
                                          std::memory_order_acquire)) {
-    [[maybe_unused]] const Rows* published = made.release();
+    [[maybe_unused]] const RowTerms* published = made.release();
     made_bytes_ += bytes;
   }
 }
@@ -492,7 +471,7 @@ std::uint32_t Segment::dead(std::uint32_t place, StateNumber state,
   std::span<const Death> deaths = uncounted_.view(pin);
   while (!deaths.empty() && deaths.back().state > state) deaths = deaths.first(deaths.size() - 1);
   if (deaths.empty()) return 0;
-  const Term& kept = term(place);
+  const Term kept = term(place);
   std::uint32_t n = 0;
   constexpr std::size_t kLookUpCost = 16;  // in postings looked at
   if (deaths.size() * kLookUpCost < kept.count) {
@@ -526,16 +505,16 @@ std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) noexcep
 
 void Segment::reserve_erase(std::uint32_t row, EpochDomain& epochs) {
   if (!counts_deaths()) return uncounted_.reserve(uncounted_.size() + 1, epochs);
-  for_each_term(row, [&](std::uint32_t number) {
-    AppendArray<StateNumber>& deaths = deaths_[places_[number]];
+  for_each_place(row, [&](std::uint32_t place) {
+    AppendArray<StateNumber>& deaths = deaths_[place];
     deaths.reserve(deaths.size() + 1, epochs);
   });
 }
 
 void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
   if (counts_deaths()) {
-    for_each_term(row, [&](std::uint32_t number) {
-      deaths_[places_[number]].append(state, epochs);
+    for_each_place(row, [&](std::uint32_t place) {
+      deaths_[place].append(state, epochs);
       ++n_dead_postings_;
     });
   } else {
@@ -546,9 +525,10 @@ void Segment::erase(std::uint32_t row, StateNumber state, EpochDomain& epochs) {
 }
 
 void Segment::reserve_uncounted(EpochDomain& epochs) {
+  deaths_.resize(stored_.counts.size());
   std::vector<std::uint32_t> places;
   for (const Death& death : uncounted_.view()) {
-    for_each_term(death.row, [&](std::uint32_t number) { places.push_back(places_[number]); });
+    for_each_place(death.row, [&](std::uint32_t place) { places.push_back(place); });
   }
   std::sort(places.begin(), places.end());
   for (auto at = places.begin(); at != places.end();) {
@@ -562,9 +542,8 @@ std::uint64_t Segment::memory_bytes() const noexcept {
   // Of packed lists as well: they are in memory as a mapped file is.
   return stored_.slots.size_bytes() + stored_.lengths.size_bytes() + stored_.counts.size_bytes() +
          stored_.ends.size_bytes() + stored_.lists.size_bytes() +
-         made_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(terms_[0]) +
-         n_rows() * sizeof(StateNumber) + bytes_of(own_places_) + bytes_of(own_numbers_) +
-         uncounted_.memory_bytes() +
+         made_bytes_.load(std::memory_order_relaxed) + stored_.counts.size() * sizeof(ListPlace) +
+         n_rows() * sizeof(StateNumber) + places_.memory_bytes() + uncounted_.memory_bytes() +
          std::accumulate(
              deaths_.begin(), deaths_.end(), bytes_of(deaths_),
              [](std::uint64_t bytes, const auto& deaths) { return bytes + deaths.memory_bytes(); });

@@ -11,17 +11,19 @@
 //
 // A segment that comes from a file has its postings packed, there, and unpacks a list when it is
 // first asked for: whichever reader comes first publishes it with one exchange, so that none waits.
-// Nor has it the terms of its rows, which a deletion is counted by: until they are made, deleted
-// rows are kept as they are, and who asks how many of a term's rows are dead looks them up in its
-// list.
+// No segment has the terms of its rows at first, which a deletion is counted by: until they are
+// made, deleted rows are kept as they are, and who asks how many of a term's rows are dead looks
+// them up in its list.
 //
 // Layout of a posting list (one block of memory, structure of arrays), per posting 4 bytes:
 // position, bound, frequency. A term with many rows has them as 16-bit offsets in windows of
 // kernels::kWindow rows, with the first posting and the highest bound of each window beside; if it
 // has many rows in a window, also of each part of one. A term with few rows has them as 32-bit
-// numbers.
+// numbers. A term with very few has nothing else, and one with a single row no block either: its
+// posting is where others have the pointer to theirs.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -36,6 +38,7 @@
 #include "base/append_array.hpp"
 #include "base/epoch.hpp"
 #include "kernels/bm25.hpp"
+#include "lexical/term_places.hpp"
 
 namespace spector {
 
@@ -76,14 +79,18 @@ class Segment {
   static constexpr std::size_t kBestDepths[] = {10, 20, 100, 1000, 1500};
   static constexpr unsigned kWindowBits = std::bit_width(kernels::kWindow) - 1;
 
-  // A posting list; its arrays follow it in memory, in the order in which the accessors are below.
-  struct Term {
+  // What a posting list begins with.
+  struct TermHead {
     std::uint32_t count;      // rows, deleted ones included
     std::uint32_t windows;    // of the segment; kNone for a term of few rows
     std::uint32_t n_escapes;  // frequencies that are kEscape
     // The impacts at the kBestDepths, the highest being the first, in 1/255, rounded down.
     std::uint8_t best[std::size(kBestDepths)];
     std::uint8_t part_bits;  // a part is 2^part_bits rows; kWindowBits: a window is one part
+  };
+  // A posting list; its arrays are one after the other in the order of the accessors below.
+  struct Term : TermHead {
+    const std::byte* arrays;
   };
 
   struct Escape {
@@ -120,20 +127,10 @@ class Segment {
     std::vector<std::uint32_t> frequencies;
   };
 
-  // What the rows are, beside their postings. `row_terms` holds the terms of each row as varint
-  // differences, row r in [row_term_ends[r - 1], row_term_ends[r]).
+  // What the rows are, beside their postings.
   struct Rows {
     std::vector<std::uint32_t> slots;  // ascending
     std::vector<std::uint32_t> lengths;
-    std::vector<std::uint32_t> row_term_ends;
-    std::vector<std::uint8_t> row_terms;
-
-    // `terms` ascend.
-    void add(std::uint32_t slot, std::uint32_t length, std::span<const TermCount> terms);
-    void add_packed(std::uint32_t slot, std::uint32_t length, std::span<const std::uint8_t> terms);
-
-   private:
-    void end_row(std::uint32_t slot, std::uint32_t length);
   };
 
   // `k1`, `b` and the present average length are what the bounds are made for.
@@ -171,13 +168,13 @@ class Segment {
 
   // The term's place here or kNone.
   [[nodiscard]] std::uint32_t place(std::uint32_t term) const noexcept {
-    return term < places_.size() ? places_[term] : kNone;
+    return places_.place(term);
   }
   // Throws Corruption, and bad_alloc, where the list has to be unpacked.
-  [[nodiscard]] const Term& term(std::uint32_t place) const {
+  [[nodiscard]] Term term(std::uint32_t place) const {
     // Acquire: what the reader that unpacked it has written is seen.
-    const Term* term = terms_[place].load(std::memory_order_acquire);
-    return term != nullptr ? *term : unpack(place);
+    const std::uint64_t list = lists_[place].load(std::memory_order_acquire);
+    return list != kPacked ? term_of(lists_[place], list) : unpack(place);
   }
   // Rows of the term that are alive in `state`.
   [[nodiscard]] std::uint32_t live(std::uint32_t place, StateNumber state,
@@ -190,7 +187,7 @@ class Segment {
 
   // For a term with windows: window w has the postings [starts[w], starts[w + 1]) of the term.
   [[nodiscard]] static const std::uint32_t* window_starts(const Term& term) noexcept {
-    return reinterpret_cast<const std::uint32_t*>(&term + 1);
+    return reinterpret_cast<const std::uint32_t*>(term.arrays);
   }
   // Ascending.
   [[nodiscard]] static const Escape* escapes(const Term& term) noexcept {
@@ -272,11 +269,12 @@ class Segment {
   void reserve_erase(std::uint32_t row, EpochDomain& epochs);
   void erase(std::uint32_t row, StateNumber state, EpochDomain& epochs);
 
-  // Before `for_each_term` and `packed_terms`: makes the terms of the rows from the posting lists,
-  // which a segment that comes from a file does not have at first. One pass over all lists; ends
-  // early, without them, if `abandoned` becomes true. Throws as `term` does. The writer and a merge
-  // may both call it; what the first has made stays.
+  // Before `for_each_term`: makes the terms of the rows from the posting lists. One pass over all
+  // lists; ends early, without them, if `abandoned` becomes true. Throws as `term` does. The writer
+  // and a merge may both call it; what the first has made stays.
   void make_row_terms(const std::atomic<bool>& abandoned = kNever);
+  // Sizes of rows in bytes become where each one ends. Throws Capacity past 2^32.
+  static void make_ends(std::span<std::uint32_t> sizes);
   [[nodiscard]] bool has_row_terms() const noexcept {
     return row_terms_.load(std::memory_order_acquire) != nullptr;
   }
@@ -294,40 +292,40 @@ class Segment {
   void count_deaths(StateNumber state, EpochDomain& epochs, const Visit& visit) {
     reserve_uncounted(epochs);
     for (const Death& death : uncounted_.view()) {
-      for_each_term(death.row, [&](std::uint32_t number) {
-        deaths_[places_[number]].append(death.state, epochs);
+      for_each_place(death.row, [&](std::uint32_t place) {
+        deaths_[place].append(death.state, epochs);
         ++n_dead_postings_;
-        visit(number);
+        visit(places_.number(place));
       });
     }
     // Release: who sees it sees the deaths.
     counted_from_.store(state, std::memory_order_release);
   }
 
+  // Writer: of a segment whose deletions are not counted, calls visit(term number, n) for each term
+  // of which n > 0 rows are deleted. One pass over all lists. Throws as `term` does.
+  template <class Visit>
+  void for_each_uncounted(const Visit& visit) const {
+    if (uncounted_.empty()) return;
+    Unpacked list;
+    for (std::uint32_t place = 0; place < stored_.counts.size(); ++place) {
+      read(place, list);
+      const auto n = static_cast<std::uint32_t>(
+          std::count_if(list.rows.begin(), list.rows.end(),
+                        [this](std::uint32_t row) { return !alive(row, kAlive - 1); }));
+      if (n > 0) visit(places_.number(place), n);
+    }
+  }
+
   // Calls visit(term number) for each term of a row, ascending.
   template <class Visit>
   void for_each_term(std::uint32_t row, const Visit& visit) const {
-    const Rows& rows = *row_terms_.load(std::memory_order_acquire);
-    std::uint32_t at = row == 0 ? 0 : rows.row_term_ends[row - 1];
-    std::uint32_t term = 0;
-    while (at < rows.row_term_ends[row]) {
-      std::uint32_t step = 0;
-      for (unsigned shift = 0;; shift += 7) {
-        const std::uint8_t byte = rows.row_terms[at++];
-        step |= std::uint32_t{byte & 0x7fU} << shift;
-        if (byte < 0x80) break;
-      }
-      term += step;
-      visit(term);
-    }
-  }
-  [[nodiscard]] std::span<const std::uint8_t> packed_terms(std::uint32_t row) const noexcept {
-    const Rows& rows = *row_terms_.load(std::memory_order_acquire);
-    const std::uint32_t begin = row == 0 ? 0 : rows.row_term_ends[row - 1];
-    return std::span(rows.row_terms).subspan(begin, rows.row_term_ends[row] - begin);
+    for_each_place(row, [&](std::uint32_t place) { visit(places_.number(place)); });
   }
 
-  [[nodiscard]] std::span<const std::uint32_t> term_numbers() const noexcept { return numbers_; }
+  [[nodiscard]] std::uint32_t term_number(std::uint32_t place) const noexcept {
+    return places_.number(place);
+  }
   [[nodiscard]] std::uint64_t n_postings() const noexcept { return n_postings_; }
   [[nodiscard]] std::uint64_t n_dead_postings() const noexcept { return n_dead_postings_; }
   [[nodiscard]] std::uint32_t n_dead_rows() const noexcept { return n_dead_rows_; }
@@ -367,6 +365,55 @@ class Segment {
     std::uint32_t row;
     StateNumber state;
   };
+
+  // The places of the terms of each row, as varint differences, row r in [ends[r - 1], ends[r]).
+  struct RowTerms {
+    std::vector<std::uint32_t> ends;
+    std::vector<std::uint8_t> bytes;
+  };
+
+  // Calls visit(place) for each term of a row, ascending.
+  template <class Visit>
+  void for_each_place(std::uint32_t row, const Visit& visit) const {
+    const RowTerms& terms = *row_terms_.load(std::memory_order_acquire);
+    std::uint32_t at = row == 0 ? 0 : terms.ends[row - 1];
+    std::uint32_t place = 0;
+    while (at < terms.ends[row]) {
+      std::uint32_t step = 0;
+      for (unsigned shift = 0;; shift += 7) {
+        const std::uint8_t byte = terms.bytes[at++];
+        step |= std::uint32_t{byte & 0x7fU} << shift;
+        if (byte < 0x80) break;
+      }
+      place += step;
+      visit(place);
+    }
+  }
+
+  // Where the list of a term is, in a word. In the highest byte 0: the word is a pointer to a
+  // TermHead, which arrays follow. A number n of rows below kBestDepths[0]: there is no head, as
+  // all in it but n is nothing; the rest of the word is a pointer to the arrays, or for n = 1
+  // itself these arrays.
+  using ListPlace = std::atomic<std::uint64_t>;
+  static constexpr std::uint64_t kPacked = 0;  // the list is not unpacked yet
+  static constexpr unsigned kCountShift = 56;
+  static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
+
+  [[nodiscard]] static Term term_of(const ListPlace& place, std::uint64_t list) noexcept {
+    const auto count = static_cast<std::uint32_t>(list >> kCountShift);
+    if (count == 0) {
+      const auto* head = reinterpret_cast<const TermHead*>(list);
+      return {*head, reinterpret_cast<const std::byte*>(head + 1)};
+    }
+    const auto* arrays =
+        count == 1
+            ? reinterpret_cast<const std::byte*>(&place)
+            : reinterpret_cast<const std::byte*>(list & ~(std::uint64_t{0xff} << kCountShift));
+    return {{count, kNone, 0, {}, kWindowBits}, arrays};
+  }
+  [[nodiscard]] static bool headless(std::size_t count, std::size_t n_escapes) noexcept {
+    return count < kBestDepths[0] && n_escapes == 0;
+  }
   static inline const std::atomic<bool> kNever{false};
 
   void reserve_uncounted(EpochDomain& epochs);
@@ -374,15 +421,19 @@ class Segment {
   [[nodiscard]] bool windowed(std::size_t count) const noexcept;
   [[nodiscard]] unsigned part_bits(std::size_t count) const noexcept;
   [[nodiscard]] std::size_t term_bytes(std::size_t count, std::size_t n_escapes) const noexcept;
-  Term* make_term(std::byte* at, std::span<const std::uint32_t> rows,
-                  std::span<const std::uint32_t> frequencies, std::size_t n_escapes) const noexcept;
+  // What is to be in the term's place, for a list in `at`, which has its term_bytes.
+  [[nodiscard]] std::uint64_t make_term(std::byte* at, std::span<const std::uint32_t> rows,
+                                        std::span<const std::uint32_t> frequencies,
+                                        std::size_t n_escapes) const noexcept;
+  void fill(const Term& term, TermHead& head, std::span<const std::uint32_t> rows,
+            std::span<const std::uint32_t> frequencies) const noexcept;
   // Makes the lists of all terms, some at a time, from lists(first term, last term, scratch), which
   // gives rows and frequencies of these terms one after the other.
   template <class Lists>
   void make_terms(const Lists& lists);
   void unpack(std::uint32_t place, std::span<std::uint32_t> rows,
               std::span<std::uint32_t> frequencies) const;
-  const Term& unpack(std::uint32_t place) const;
+  Term unpack(std::uint32_t place) const;
   [[nodiscard]] static std::uint32_t escaped(const Term& term, std::uint32_t i) noexcept;
 
   Stored stored_;  // of a segment that was made here: what it owns, and no packed lists
@@ -390,22 +441,19 @@ class Segment {
   std::vector<std::uint32_t> own_counts_;
   std::uint64_t n_postings_ = 0;
   Norms norms_;
-  // By place; null: not unpacked yet. Each in a block of its own, or many in one of `blocks_`.
-  std::unique_ptr<std::atomic<const Term*>[]> terms_;
+  // By place. Each list is in a block of its own, or many are in one of `blocks_`.
+  mutable std::unique_ptr<ListPlace[]> lists_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   mutable std::atomic<std::size_t> made_bytes_{0};  // of lists, and of the terms of rows
   // ~ of the state that first lacks the row: zeros, which cost nothing until written, are alive.
   std::unique_ptr<StateNumber[], Free> deleted_;
-  std::span<const std::uint32_t> places_;   // by term number
-  std::span<const std::uint32_t> numbers_;  // by place
-  std::vector<std::uint32_t> own_places_;   // empty where they are the numbers
-  std::vector<std::uint32_t> own_numbers_;
-  std::vector<AppendArray<StateNumber>> deaths_;  // by place: when its rows were deleted
+  TermPlaces places_;
+  // By place: when its rows were deleted; empty until they are counted.
+  std::vector<AppendArray<StateNumber>> deaths_;
   // Rows that were deleted before that was counted; states before `counted_from_` count by it.
   AppendArray<Death> uncounted_;
-  std::atomic<StateNumber> counted_from_{0};
-  // What has the terms of the rows: own_, or what was made from the lists; null: nothing yet.
-  std::atomic<const Rows*> row_terms_{nullptr};
+  std::atomic<StateNumber> counted_from_{kAlive};
+  std::atomic<const RowTerms*> row_terms_{nullptr};  // null: not made yet
   // Of the writer.
   std::uint64_t n_dead_postings_ = 0;
   std::uint32_t n_dead_rows_ = 0;

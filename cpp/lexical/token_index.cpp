@@ -113,7 +113,8 @@ void TokenIndex::compact_unpublished() {
       terms->insert(token, numbers[term]);
     }
   });
-  if (terms->size() != index_.n_terms()) {
+  const auto n_dropped = std::count(numbers.begin(), numbers.end(), Bm25Index::kDropped);
+  if (terms->size() + static_cast<std::size_t>(n_dropped) != numbers.size()) {
     throw Corruption("a token id occurs twice in the file that the index was loaded from; " +
                      std::string(kRebuildIndex));
   }

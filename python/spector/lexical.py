@@ -693,14 +693,18 @@ class BM25Index:
         return self._texts.explain(row, query)
 
     def stats(self) -> dict[str, Any]:
-        """Counts, sizes in bytes (ids included), and the settings that make scores comparable."""
+        """Counts, sizes in bytes, and the settings that make scores comparable.
+
+        ``bytes`` includes the ids, which take ``id_bytes``.
+        """
         stats = self._texts.stats()
         if self._holds == "token ids":
             counts = self._tokens.stats()
             documents = counts["documents"]
             average = counts["total_length"] / documents if documents else 0.0
             stats |= {**counts, "average_length": average, "analyzer": None, "language": None}
-        stats["bytes"] += self._rows.memory_bytes()
+        stats["id_bytes"] = self._rows.memory_bytes()
+        stats["bytes"] += stats["id_bytes"]
         return stats
 
     def compact(self) -> None:
