@@ -23,7 +23,7 @@ static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kP
               CowArray<std::uint8_t>::kPage % kBlock == 0);
 // A block with so many candidates is looked at as a whole.
 constexpr std::size_t kDense = 24;
-constexpr std::size_t kBatch = 64;      // vectors measured at a time: memory is never idle for long
+constexpr std::size_t kBatch = 64;  // vectors measured at a time: memory is never idle for long
 constexpr std::size_t kBlocksAhead = 2;
 constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
 
@@ -399,12 +399,11 @@ class Top {
   void offer(const Scored& scored) {
     if (!takes(scored.score, scored.slot)) return;
     if (full()) {
-      std::pop_heap(heap_.begin(), heap_.end(), better);
-      heap_.back() = scored;
+      replace_worst(scored);
     } else {
       heap_.push_back(scored);
+      std::push_heap(heap_.begin(), heap_.end(), better);
     }
-    std::push_heap(heap_.begin(), heap_.end(), better);
   }
   [[nodiscard]] std::vector<Scored> take() {
     std::sort_heap(heap_.begin(), heap_.end(), better);
@@ -412,6 +411,18 @@ class Top {
   }
 
  private:
+  // In one way down, where pop_heap and push_heap go down and up again.
+  void replace_worst(const Scored& scored) noexcept {
+    std::size_t at = 0;
+    for (std::size_t next = 1; next < heap_.size(); next = 2 * at + 1) {
+      if (next + 1 < heap_.size() && better(heap_[next], heap_[next + 1])) ++next;
+      if (!better(scored, heap_[next])) break;
+      heap_[at] = heap_[next];
+      at = next;
+    }
+    heap_[at] = scored;
+  }
+
   std::size_t k_;
   std::vector<Scored> heap_;  // the worst in front
 };
