@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from spector import (
     SpectorMemory,
     StorageError,
     VersionError,
+    _core,
 )
 from spector.store import EventType, check
 from spector.store.ids import IdMaker
@@ -176,6 +178,36 @@ def test_made_ids_sort_by_time_between_makers() -> None:
 
 #: Columns after the texts.
 TRAITS = ("[]", 5.0, 0.5, -3, 6, 1, "", 2, 1.5, 3, 4, None)
+
+
+def plain_memory_crc(*row: Any) -> int:
+    texts = [row[i] for i in (1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 19, 24)]
+    numbers = [row[i] for i in (0, 8, 9, 10, 14, 15, 16, 17, 18, 20, 21, 22, 23)]
+    lengths = [-1 if text is None else len(text) for text in texts]
+    head = ",".join(map(repr, [*numbers, *lengths]))
+    return _core.crc32c((head + ";" + "".join(text or "" for text in texts)).encode())
+
+
+@given(
+    st.lists(st.text(max_size=5), min_size=8, max_size=8),
+    st.lists(st.none() | st.text(max_size=5), min_size=4, max_size=4),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=10, max_size=10),
+    st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+)
+def test_checksum_of_a_row_is_that_of_its_text(
+    texts: list[str], optional: list[str | None], numbers: list[int], reals: list[float]
+) -> None:  # AM-18
+    a, b, c, d, e, f, g, h = texts
+    context, session, author, suppressed = optional
+    row = (
+        *(numbers[0], a, b, context, c, d, session, author, *numbers[1:4], e, f, g),
+        *(*reals[:2], *numbers[4:7], h, numbers[7], reals[2], *numbers[8:10], suppressed),
+    )
+    assert memory_crc(*row) == plain_memory_crc(*row)
+    with pytest.raises(TypeError):
+        memory_crc(*row[:2], None, *row[3:])
+    with pytest.raises(TypeError):
+        memory_crc(*row[:14], 5, *row[15:])
 
 
 @given(st.lists(st.text(max_size=3), min_size=9, max_size=9), st.integers(0, 8))

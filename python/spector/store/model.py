@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from spector import _core
 from spector._core import crc32c, hash64
 
 # SQLite integers are signed 64-bit; sums of checksums are kept below that.
@@ -256,47 +257,10 @@ class Memory:
     suppressed: str | None = None
 
 
-def memory_crc(
-    slot: int,
-    id: str,
-    text: str,
-    context: str | None,
-    type: str,
-    source: str,
-    session: str | None,
-    author: str | None,
-    timestamp: int,
-    created: int,
-    updated: int,
-    tags: str,
-    metadata: str,
-    about: str,
-    importance: float,
-    surprise: float,
-    valence: int,
-    arousal: int,
-    flags: int,
-    entities: str,
-    recalls: int,
-    strength: float,
-    passive: int,
-    last_passive: int,
-    suppressed: str | None,
-) -> int:
-    """CRC32C of a row: all numbers and lengths first (-1 for NULL), then the texts."""
-    return crc32c(
-        (
-            f"{slot},{timestamp},{created},{updated},{importance!r},{surprise!r},{valence},"
-            f"{arousal},{flags},{recalls},{strength!r},{passive},{last_passive},"
-            f"{len(id)},{len(text)},"
-            f"{-1 if context is None else len(context)},{len(type)},{len(source)},"
-            f"{-1 if session is None else len(session)},{-1 if author is None else len(author)},"
-            f"{len(tags)},{len(metadata)},{len(about)},{len(entities)},"
-            f"{-1 if suppressed is None else len(suppressed)};"
-            f"{id}{text}{context or ''}{type}{source}{session or ''}{author or ''}{tags}{metadata}"
-            f"{about}{entities}{suppressed or ''}"
-        ).encode()
-    )
+def memory_crc(*columns: Any) -> int:
+    """CRC32C of a row, given all its columns but that: all numbers and lengths first (-1 for NULL),
+    then the texts."""
+    return _core.memory_crc(columns)
 
 
 def vector_crc(slot: int, kind: str, model: str, content: int, data: bytes) -> int:
@@ -337,7 +301,7 @@ def add_crc(total: int, delta: int) -> int:
 def row_problem(row: MemoryRow) -> str | None:
     """What is wrong with a row, if its checksum does not hold."""
     try:
-        if memory_crc(*row[:-1]) == row[-1]:
+        if _core.memory_crc(row) == row[-1]:
             return None
     except TypeError:  # a column of another type
         pass
