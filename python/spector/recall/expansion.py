@@ -97,14 +97,11 @@ class Reached:
         self.slots: list[npt.NDArray[np.uint32]] = []
         self.activations: list[npt.NDArray[np.float64]] = []
         self.scale = weight * best
+        #: Whether somebody wants to know the ways.
+        self.traced = paths is not None
         self._layer = layer
         self._paths = paths
         self._single: dict[int, float] = {}
-
-    @property
-    def traced(self) -> bool:
-        """Whether somebody wants to know the ways."""
-        return self._paths is not None
 
     def raise_to(
         self, slot: int, activation: float, seed: int | None = None, via: str = ""
@@ -137,8 +134,6 @@ Step = Callable[[Widening, Reached], None]
 def temporal(widening: Widening, reached: Reached) -> None:
     """What was told shortly before and after each seed, in its session (TMP-4)."""
     chain = widening.graphs.temporal
-    if not chain.link_count:
-        return
     seeds, strengths = widening.known(len(chain))
     for backward, share in ((False, _FORWARD), (True, _BACKWARD)):
         ends, slots = chain.followers(seeds, _HOPS, backward)
@@ -154,8 +149,6 @@ def temporal(widening: Widening, reached: Reached) -> None:
 def hebbian(widening: Widening, reached: Reached) -> None:
     """What is associated with each seed, over at most two edges (HEB-11)."""
     graph = widening.graphs.hebbian
-    if not graph.edge_count:
-        return
     seeds, strengths = widening.known(len(graph))
     ends, slots, weights = graph.spread_each(seeds, limit=_ASSOCIATED)
     lengths = ends.astype(np.int64)
@@ -175,7 +168,7 @@ def author(widening: Widening, reached: Reached) -> None:
     """What the lists found that is by somebody whom the query names (AM-7)."""
     text = widening.context.text
     graphs = widening.graphs
-    if text is None or not len(graphs.authors):
+    if text is None:
         return
     numbers: list[int] = []
     names: list[str] = []
@@ -206,7 +199,7 @@ def mention(widening: Widening, reached: Reached) -> None:
     seeds = widening.seeds[:_MENTIONERS].tolist()
     level = dict(zip(seeds, widening.strengths.tolist(), strict=False))
     for share in (1.0, _SECOND_STEP):
-        if not len(widening.graphs.names) or not level:
+        if not level:
             return
         rows = widening.read(level)
         following: dict[int, float] = {}
@@ -255,8 +248,6 @@ def entity(widening: Widening, reached: Reached) -> None:
     relations and events; and what mentions those of the first seeds (EXP-1)."""
     mentions = widening.graphs.mentions
     directory = widening.graphs.entities
-    if not len(mentions):
-        return
     asked = {entity for entities in _asked(widening).values() for entity in entities}
     if asked:
         hyper = mentions.hyper
@@ -314,8 +305,6 @@ def hyperedge(widening: Widening, reached: Reached) -> None:
     """What tells of an event that at least two of the entities took part in which the query names
     (HYP-7)."""
     hyper = widening.graphs.mentions.hyper
-    if not len(hyper):
-        return
     asked = _asked(widening)
     if len(asked) < 2:
         return
@@ -337,8 +326,6 @@ def hyperedge(widening: Widening, reached: Reached) -> None:
 def cross_capture(widening: Widening, reached: Reached) -> None:
     """What has tags that occur together with those of the query, or of the first seeds (XCP-3)."""
     graphs = widening.graphs
-    if not len(graphs.coactivation):
-        return
     tags = list(widening.context.options.tags)
     if not tags:
         for seed in widening.seeds[:3].tolist():
@@ -366,6 +353,18 @@ STEPS: Final[dict[str, Step]] = {
 }
 LAST: Final[dict[str, Step]] = {"author": author}
 
+#: Of what there must be some for a step to lead anywhere.
+_NEEDS: Final[dict[str, Callable[[Graphs], int]]] = {
+    "about": lambda graphs: len(graphs.names),
+    "hebbian": lambda graphs: graphs.hebbian.edge_count,
+    "temporal": lambda graphs: graphs.temporal.link_count,
+    "mention": lambda graphs: len(graphs.names),
+    "entity": lambda graphs: len(graphs.mentions),
+    "hyperedge": lambda graphs: len(graphs.mentions.hyper),
+    "cross_capture": lambda graphs: len(graphs.coactivation),
+    "author": lambda graphs: len(graphs.authors),
+}
+
 
 def widen(context: RecallContext, reader: Reader) -> None:
     """Let the graph raise what the lists found and add what they did not."""
@@ -381,9 +380,16 @@ def widen(context: RecallContext, reader: Reader) -> None:
     best = 0.0  # of the lists; where they found nothing, of the lifts
     rows: dict[int, MemoryRow] = {}
     paths = context.paths if options.trace else None
-    weights = dict(options.graph_weights)
+    graphs = context.replica.graphs
+    weights = {
+        name: weight
+        for name, weight in dict(options.graph_weights).items()
+        if weight and _NEEDS[name](graphs)
+    }
     widening = None
     for steps in (LIFTS, STEPS, LAST):
+        if weights.keys().isdisjoint(steps):
+            continue
         if widening is None:
             slots, scores = context.found
             n = int(np.count_nonzero(scores[:_SEEDS] > 0))
@@ -395,10 +401,9 @@ def widen(context: RecallContext, reader: Reader) -> None:
         first_path = len(context.paths)
         layers: list[Reached] = []
         for name, step in steps.items():
-            weight = weights[name]
-            if not weight:
+            if name not in weights:
                 continue
-            reached = Reached(name, weight, best or 1.0, paths)
+            reached = Reached(name, weights[name], best or 1.0, paths)
             try:
                 step(widening, reached)
             except Exception as error:  # the answer is the one without this step

@@ -184,6 +184,7 @@ class RecallOptions:
     entities: str | Iterable[str] = ()
     trace: bool = False
     _filter: Filter = field(init=False, repr=False, compare=False, default=Filter())
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
     _given: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -242,6 +243,13 @@ class RecallOptions:
         check_flag("trace", self.trace)
         put("graph_weights", _check_weights(self.graph_weights))
         put("entities", check_name_list("entities", self.entities))
+        if self.type is not None and not isinstance(self.type, str):
+            put("type", tuple(self.type))
+        # They are asked for again and again.
+        put("_hash", hash(tuple(getattr(self, each.name) for each in fields(self) if each.compare)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RecallOptions:

@@ -155,7 +155,8 @@ def _answer(
     else:
         context = run(replica, reader, query, options, situation, allow)
         lateral = _lateral(context, reader)
-        slots, scores = context.found.slots.tolist(), context.found.scores.tolist()
+        most = options.k + len(lateral)
+        slots, scores = context.found.slots[:most].tolist(), context.found.scores[:most].tolist()
         if lateral:
             apart = {slot for slot, _ in lateral}
             pairs = [one for one in zip(slots, scores, strict=True) if one[0] not in apart]

@@ -49,6 +49,17 @@ class Absent:
     configured: bool = True
 
 
+# What is not there at all, in most memories.
+_NO_VECTOR: Final = Absent(
+    "no vector for the query: the memory was opened without an embedding_provider", False
+)
+_NO_SPARSE: Final = Absent("no sparse query: the memory was opened without a sparse_encoder", False)
+_NO_TABLE: Final = Absent("no sparse query: the memory was opened without a query_table", False)
+_NO_TOKENS: Final = Absent(
+    "no token vectors for the query: the memory was opened without a token_encoder", False
+)
+
+
 @dataclass
 class RecallContext:
     """One recall on its way through the steps."""
@@ -263,9 +274,7 @@ def _dense(context: RecallContext) -> Candidates | Absent:
     shape = context.replica.shape
     vector = context.query.dense
     if vector is None:
-        return Absent(
-            "no vector for the query: the memory was opened without an embedding_provider", False
-        )
+        return _NO_VECTOR
     if not shape.dimensions:
         return Absent("no memory has a vector", False)
     if vector.shape != (shape.dimensions,):
@@ -312,8 +321,7 @@ def _sparse(context: RecallContext) -> Candidates | Absent:
     query = context.query.sparse
     if query is None:
         table = MODES[context.options.text_search_mode].table_query
-        missing = "query_table" if table else "sparse_encoder"
-        return Absent(f"no sparse query: the memory was opened without a {missing}", False)
+        return _NO_TABLE if table else _NO_SPARSE
     if not len(context.replica.sparse):
         return Absent("no memory has a sparse vector", False)
     slots, scores = context.replica.sparse.search(query, context.depth, context.allow)
@@ -323,9 +331,7 @@ def _sparse(context: RecallContext) -> Candidates | Absent:
 def _late(context: RecallContext) -> Candidates | Absent:
     tokens = context.query.tokens
     if tokens is None:
-        return Absent(
-            "no token vectors for the query: the memory was opened without a token_encoder", False
-        )
+        return _NO_TOKENS
     store = context.replica.tokens
     if not len(store):
         return Absent("no memory has token vectors", False)
