@@ -153,8 +153,14 @@ def test_a_reflection_and_an_erasure(tmp_path: Path, clock: Clock) -> None:
         memory.remember("one", id="a", entities=[("Zebulon", "STARSHIP"), "Ann"])
         memory.remember("two", id="b", entities=["Ann"], relations=[("Ann", "TRUSTS", "Zebulon")])
         memory.reflect()
+        with memory._space.journal.reader() as reader:
+            made = b"".join(reader.told_parts().values())
+        assert made
+        assert not [word for word in (b"ebulon", b"ann", b"STARSHIP", b"TRUSTS") if word in made]
         memory.remember("two", id="b")
         memory.forget("a", erase=True)
+        with memory._space.journal.reader() as reader:
+            assert b"".join(reader.told_parts().values()) != made
         left = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert not [word for word in (b"ebulon", b"STARSHIP", b"TRUSTS") if word in left]
         assert memory.state_hash()["entities"]

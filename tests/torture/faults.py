@@ -47,6 +47,7 @@ SCRIPT: list[tuple[Any, ...]] = [
     ("remember", [("a", "text a told again")]),
     ("forget", "b3"),
     ("remember", [("c", "text c " * 700)]),
+    ("reflect",),
     ("prune",),
     ("compact",),
     ("remember", [("d", "text d")]),

@@ -77,7 +77,7 @@ def perform(memory: SpectorMemory, operation: tuple[Any, ...]) -> None:
     kind, *what = operation
     if kind == "remember":
         memory.remember_many(
-            {"text": text, "id": id, "tags": ["t", text[:3]], "session": "s"}
+            {"text": text, "id": id, "tags": ["t", text[:3]], "session": "s", "about": text[:6]}
             for id, text in what[0]
         )
     elif kind == "forget":
@@ -86,6 +86,8 @@ def perform(memory: SpectorMemory, operation: tuple[Any, ...]) -> None:
         memory.forget(what[0], erase=True)
     elif kind == "prune":
         memory._space.prune(always=True)
+    elif kind == "reflect":  # the step that writes most; of `reflect` no error gets out
+        memory._space.reflect_entities(0, 0.5, 100)
     else:
         getattr(memory, kind)()
 
@@ -134,7 +136,7 @@ def random_operations(rng: random.Random, count: int, first: int = 0) -> list[tu
             known += ids
             operations.append(("remember", [(id, f"text {id}") for id in ids]))
         if rng.random() < 0.08:
-            operations.append((rng.choice(["snapshot", "compact", "prune"]),))
+            operations.append((rng.choice(["snapshot", "compact", "prune", "reflect"]),))
     return operations
 
 
