@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "graph/visited.hpp"
+
 namespace spector {
 namespace {
 
@@ -80,39 +82,46 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
 }
 
 Gains add_layers(std::span<const Layer> layers) {
-  struct Part {
-    std::uint64_t key;  // the slot, then the layer
-    double activation;
-    double scale;
-  };
+  std::vector<const Layer*> ordered;
   std::size_t most = 0;
-  for (const Layer& layer : layers) most += layer.slots.size();
-  std::vector<Part> parts;
-  parts.reserve(most);
   for (const Layer& layer : layers) {
-    for (std::size_t i = 0; i < layer.slots.size(); ++i) {
-      if (layer.activations[i] > 0) {
-        parts.push_back({std::uint64_t{layer.slots[i]} << 32 | layer.number, layer.activations[i],
-                         layer.scale});
+    ordered.push_back(&layer);
+    most += layer.slots.size();
+  }
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Layer* a, const Layer* b) { return a->number < b->number; });
+  struct Sum {
+    double gain;  // of the layers before `layer`
+    const Layer* layer;
+    double activation;  // the strongest of this one
+    [[nodiscard]] double whole() const noexcept { return gain + layer->scale * activation; }
+  };
+  thread_local VisitedSet known;
+  known.clear(most);
+  std::vector<Sum> sums;
+  sums.reserve(most);
+  for (const Layer* const layer : ordered) {
+    for (std::size_t i = 0; i < layer->slots.size(); ++i) {
+      const double activation = layer->activations[i];
+      if (!(activation > 0)) continue;
+      const VisitedSet::Place place = known.insert(layer->slots[i]);
+      if (place.is_new) {
+        sums.push_back({0, layer, activation});
+        continue;
+      }
+      Sum& sum = sums[place.index];
+      if (sum.layer->number != layer->number) {
+        sum = {sum.whole(), layer, activation};
+      } else if (activation > sum.activation) {
+        sum.layer = layer;
+        sum.activation = activation;
       }
     }
   }
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key < b.key; });
   Gains found;
-  found.slots.reserve(parts.size());
-  found.gains.reserve(parts.size());
-  for (std::size_t i = 0; i < parts.size();) {
-    Part strongest = parts[i];
-    for (++i; i < parts.size() && parts[i].key == strongest.key; ++i) {
-      if (parts[i].activation > strongest.activation) strongest = parts[i];
-    }
-    const auto slot = static_cast<std::int64_t>(strongest.key >> 32);
-    if (found.slots.empty() || found.slots.back() != slot) {
-      found.slots.push_back(slot);
-      found.gains.push_back(0);
-    }
-    found.gains.back() += strongest.scale * strongest.activation;
-  }
+  found.slots.assign(known.keys().begin(), known.keys().end());
+  found.gains.reserve(sums.size());
+  for (const Sum& sum : sums) found.gains.push_back(sum.whole());
   return found;
 }
 
@@ -149,34 +158,28 @@ Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> sco
     std::int64_t slot;
     double score;
   };
-  const auto before = [](const Entry& a, const Entry& b) { return a.slot < b.slot; };
-  std::vector<Entry> own;
-  own.reserve(slots.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) own.push_back({slots[i], scores[i]});
-  std::sort(own.begin(), own.end(), before);
-  std::vector<Entry> added;
-  added.reserve(extra.size());
-  for (std::size_t i = 0; i < extra.size(); ++i) added.push_back({extra[i], gains[i]});
-  if (!std::is_sorted(added.begin(), added.end(), before)) {
-    std::sort(added.begin(), added.end(), before);
+  thread_local VisitedSet known;
+  known.clear(slots.size() + extra.size());
+  std::vector<Entry> entries;
+  entries.reserve(slots.size() + extra.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    known.insert(static_cast<std::uint32_t>(slots[i]));
+    entries.push_back({slots[i], scores[i]});
   }
-  std::vector<Entry> entries(own.size() + added.size());
-  std::merge(own.begin(), own.end(), added.begin(), added.end(), entries.begin(), before);
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (n > 0 && entries[n - 1].slot == entries[i].slot) {
-      entries[n - 1].score += entries[i].score;
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    const VisitedSet::Place place = known.insert(static_cast<std::uint32_t>(extra[i]));
+    if (place.is_new) {
+      entries.push_back({extra[i], gains[i]});
     } else {
-      entries[n++] = entries[i];
+      entries[place.index].score += gains[i];
     }
   }
-  entries.resize(n);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.score != b.score ? a.score > b.score : a.slot < b.slot;
   });
   Fused found;
-  found.slots.reserve(n);
-  found.scores.reserve(n);
+  found.slots.reserve(entries.size());
+  found.scores.reserve(entries.size());
   for (const Entry& entry : entries) {
     found.slots.push_back(entry.slot);
     found.scores.push_back(static_cast<float>(entry.score));

@@ -35,7 +35,7 @@ struct Layer {
 };
 
 struct Gains {
-  std::vector<std::int64_t> slots;  // ascending
+  std::vector<std::int64_t> slots;  // in the order in which the layers led to them
   std::vector<double> gains;
 };
 
