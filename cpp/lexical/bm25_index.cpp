@@ -106,6 +106,7 @@ std::unique_ptr<Segment> merge(std::span<const std::shared_ptr<Segment>> segment
     return segments[x]->slot(0) < segments[y]->slot(0);
   });
   std::vector<const Segment*> parts;
+  parts.reserve(order.size());
   for (const std::uint32_t i : order) parts.push_back(segments[i].get());
   struct Source {
     std::uint32_t slot;

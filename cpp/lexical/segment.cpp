@@ -141,8 +141,7 @@ Segment::~Segment() {
   if (!blocks_.empty()) return;
   for (std::size_t i = 0; i < stored_.counts.size(); ++i) {
     const std::uint64_t list = lists_[i].load(std::memory_order_relaxed);
-    if (list >> kCountShift == 1) continue;
-    ::operator delete(reinterpret_cast<void*>(list & ~(std::uint64_t{0xff} << kCountShift)));
+    if (list >> kCountShift != 1) ::operator delete(const_cast<std::byte*>(pointer(list)));
   }
 }
 
@@ -232,9 +231,9 @@ std::uint64_t Segment::make_term(std::byte* at, std::span<const std::uint32_t> r
                 static_cast<std::uint8_t>(part_bits(n))};
   if (!headless(n, n_escapes)) {
     fill({head, at + sizeof(TermHead)}, head, rows, frequencies);
-    return reinterpret_cast<std::uintptr_t>(new (at) TermHead(head));
+    return std::bit_cast<std::uint64_t>(new (at) TermHead(head));
   }
-  std::uint64_t list = reinterpret_cast<std::uintptr_t>(at);
+  auto list = std::bit_cast<std::uint64_t>(at);
   alignas(std::uint64_t) std::byte one[sizeof list]{};
   fill({head, n == 1 ? one : at}, head, rows, frequencies);
   if (n == 1) std::memcpy(&list, one, sizeof list);

@@ -399,17 +399,18 @@ class Segment {
   static constexpr unsigned kCountShift = 56;
   static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
 
+  // The pointer in a place, whatever the highest byte says.
+  [[nodiscard]] static const std::byte* pointer(std::uint64_t list) noexcept {
+    return std::bit_cast<const std::byte*>(list & ~(std::uint64_t{0xff} << kCountShift));
+  }
   [[nodiscard]] static Term term_of(const ListPlace& place, std::uint64_t list) noexcept {
     const auto count = static_cast<std::uint32_t>(list >> kCountShift);
     if (count == 0) {
-      const auto* head = reinterpret_cast<const TermHead*>(list);
+      const auto* head = reinterpret_cast<const TermHead*>(pointer(list));
       return {*head, reinterpret_cast<const std::byte*>(head + 1)};
     }
-    const auto* arrays =
-        count == 1
-            ? reinterpret_cast<const std::byte*>(&place)
-            : reinterpret_cast<const std::byte*>(list & ~(std::uint64_t{0xff} << kCountShift));
-    return {{count, kNone, 0, {}, kWindowBits}, arrays};
+    return {{count, kNone, 0, {}, kWindowBits},
+            count == 1 ? reinterpret_cast<const std::byte*>(&place) : pointer(list)};
   }
   [[nodiscard]] static bool headless(std::size_t count, std::size_t n_escapes) noexcept {
     return count < kBestDepths[0] && n_escapes == 0;
