@@ -989,12 +989,13 @@ class Transaction(Reader):
     def _remember_new(self, draft: Draft, now: int, ids: IdMaker) -> str | None:
         """`remember` of one memory, unless its id is taken."""
         name = ids.next(now) if draft.id is None else draft.id
-        if self.has(name):
-            return None
         slot = self.highest_slot() + 1
-        self._check_capacity(slot)
         row = _row(slot, name, draft, now, now, _NOTHING_LEARNED)
-        self._connection.execute(_INSERT, row)
+        try:  # to ask first would be one statement more
+            self._connection.execute(_INSERT, row)
+        except sqlite3.IntegrityError:
+            return None
+        self._check_capacity(slot)
         self._count("memories", 1, row[-1])
         for tag in draft.tags:
             self._connection.execute(_INSERT_TAG, (tag, slot))
@@ -1338,10 +1339,11 @@ class Transaction(Reader):
         for name, (count, crc) in self._deltas.items():
             rows, crc_sum = before.totals[name]
             changed[name] = Total(rows + count, add_crc(crc_sum, crc))
-        self._connection.executemany(
-            "UPDATE totals SET count = ?, crc_sum = ? WHERE name = ?",
-            [(*total, name) for name, total in changed.items()],
-        )
+        if changed:  # one statement for all of them
+            self._connection.execute(
+                f"REPLACE INTO totals VALUES {','.join(['(?, ?, ?)'] * len(changed))}",
+                [value for name, total in changed.items() for value in (name, *total)],
+            )
         newest = log[-1].seq if log else before.newest
         return Tail(newest, self.highest_slot(), before.totals | changed)
 
