@@ -12,6 +12,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -120,7 +121,7 @@ std::vector<std::uint32_t> intern_all(EntityDirectory& store, const std::vector<
 }  // namespace
 
 void register_entity_directory(py::module_& module) {
-  py::class_<Directory>(module, "EntityDirectory")
+  bound<Directory>(module, "EntityDirectory")
       .def(py::init([](std::uint32_t max_relations) {
              return std::make_unique<Directory>(max_relations);
            }),

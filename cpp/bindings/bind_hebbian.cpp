@@ -15,6 +15,7 @@
 #include "base/shared.hpp"
 #include "bindings/arguments.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "graph/hebbian.hpp"
@@ -218,7 +219,7 @@ void register_hebbian(py::module_& module) {
       py::arg("weight"), py::arg("age"), py::arg("bridge_score"), py::arg("shared"), py::arg("a"),
       py::arg("b"));
 
-  py::class_<Graph>(module, "HebbianGraph")
+  bound<Graph>(module, "HebbianGraph")
       .def(py::init<std::uint32_t>(), py::arg("max_degree"))
       .def_static(
           "load",

@@ -10,6 +10,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "graph/hyper_graph.hpp"
@@ -115,7 +116,7 @@ void check_many(std::size_t n, std::span<const std::int64_t> indptr, std::size_t
 }  // namespace
 
 void register_hyper_graph(py::module_& module) {
-  py::class_<Graph>(module, "HyperGraph")
+  bound<Graph>(module, "HyperGraph")
       .def(py::init([](std::uint32_t max_per_entity) {
              return std::make_unique<Graph>(max_per_entity);
            }),

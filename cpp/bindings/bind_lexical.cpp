@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/parallel.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -341,7 +342,7 @@ IndexSettings index_settings(std::string analyzer, std::string language, std::st
 
 // Paths are bytes, as the operating system takes them.
 void register_index_file(py::module_& module) {
-  py::class_<IndexSettings>(module, "IndexSettings")
+  bound<IndexSettings>(module, "IndexSettings")
       .def(py::init(&index_settings), py::arg("analyzer"), py::arg("language"),
            py::arg("fingerprint"))
       .def_readonly("k1", &IndexSettings::k1)
@@ -349,7 +350,7 @@ void register_index_file(py::module_& module) {
       .def_readonly("analyzer", &IndexSettings::analyzer)
       .def_readonly("language", &IndexSettings::language)
       .def_readonly("fingerprint", &IndexSettings::fingerprint);
-  py::class_<IndexFile>(module, "IndexFile")
+  bound<IndexFile>(module, "IndexFile")
       .def(py::init([](const py::bytes& path, bool mapped) {
              const std::string name = path;
              const GilRelease release;
@@ -458,12 +459,12 @@ void register_lexical(py::module_& module) {
 
   register_index_file(module);
 
-  py::class_<Prepared>(module, "PreparedTexts")
+  bound<Prepared>(module, "PreparedTexts")
       .def("__len__", [](const Prepared& prepared) { return prepared.n_documents; })
       .def_readonly("error", &Prepared::error)
       .def_readonly("refusal", &Prepared::refusal);
 
-  py::class_<PyTextIndex>(module, "TextIndex")
+  bound<PyTextIndex>(module, "TextIndex")
       .def(py::init<double, double, const py::object&, py::object, bool>(), py::arg("k1"),
            py::arg("b"), py::arg("analyzer"), py::arg("stem"), py::arg("stop_words"))
       .def("prepare", &PyTextIndex::prepare, py::arg("texts"), py::arg("contexts"))
@@ -487,7 +488,7 @@ void register_lexical(py::module_& module) {
         return dict;
       });
 
-  py::class_<TokenIndex>(module, "TokenIndex")
+  bound<TokenIndex>(module, "TokenIndex")
       .def(py::init<double, double>(), py::arg("k1"), py::arg("b"))
       .def(
           "put",
@@ -559,7 +560,7 @@ void register_lexical(py::module_& module) {
         return to_dict(stats);
       });
 
-  py::class_<RowTable>(module, "RowTable")
+  bound<RowTable>(module, "RowTable")
       .def(py::init<>())
       .def(
           "assign",

@@ -5,6 +5,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -17,7 +18,7 @@ namespace spector::bindings {
 using Matcher = Shared<NameMatcher>;
 
 void register_name_matcher(py::module_& module) {
-  py::class_<Matcher>(module, "NameMatcher")
+  bound<Matcher>(module, "NameMatcher")
       .def(py::init<>())
       .def(
           "add",

@@ -12,6 +12,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "records/decay.hpp"
@@ -326,7 +327,7 @@ void register_records(py::module_& module) {
       "tag_filter", [](std::uint64_t tag_hash) { return tag_filter(tag_hash); },
       py::arg("tag_hash"));
 
-  py::class_<PyOptions>(module, "ScoringOptions")
+  bound<PyOptions>(module, "ScoringOptions")
       .def(py::init(&make_options), py::kw_only(), py::arg("now"),
            py::arg("include_contradictions"), py::arg("min_timestamp"), py::arg("max_timestamp"),
            py::arg("allow").noconvert(), py::arg("tags").noconvert(), py::arg("any_tag"),
@@ -337,7 +338,7 @@ void register_records(py::module_& module) {
            py::arg("query_valence"), py::arg("lateral_distance"))
       .def("at", &PyOptions::at, py::arg("now"), py::arg("allow").noconvert());
 
-  py::class_<RecordFile>(module, "RecordFile")
+  bound<RecordFile>(module, "RecordFile")
       .def(py::init<const std::string&>(), py::arg("path"), py::call_guard<GilRelease>())
       .def(
           "check_tags",
@@ -348,7 +349,7 @@ void register_records(py::module_& module) {
           },
           py::arg("tags").noconvert(), py::arg("ends").noconvert(), py::arg("slots").noconvert());
 
-  py::class_<PyRecordStore>(module, "RecordStore")
+  bound<PyRecordStore>(module, "RecordStore")
       .def(py::init([](std::uint32_t dimensions, int similarity, int storage) {
              return std::make_unique<PyRecordStore>(
                  VectorSettings{dimensions, static_cast<Similarity>(similarity),

@@ -12,6 +12,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -82,7 +83,7 @@ std::optional<std::vector<std::uint32_t>> ascending(
 
 void register_sparse(py::module_& module) {
   using Index = Shared<SparseIndex>;
-  py::class_<Index>(module, "SparseIndex")
+  bound<Index>(module, "SparseIndex")
       .def(py::init<>())
       .def(
           "put",
@@ -180,7 +181,7 @@ std::vector<Layer> layers_of(const std::vector<Array<std::uint32_t>>& slots,
 
 void register_tokens(py::module_& module) {
   using Tokens = Shared<TokenVectors>;
-  py::class_<Tokens>(module, "TokenVectors")
+  bound<Tokens>(module, "TokenVectors")
       .def(py::init<std::size_t>(), py::arg("dimensions"))
       .def(
           "put",

@@ -14,6 +14,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "bindings/strings.hpp"
@@ -380,7 +381,7 @@ class PyCrossCapture {
 }  // namespace
 
 void register_tags(py::module_& module) {
-  py::class_<PyTagCoActivation>(module, "TagCoActivation")
+  bound<PyTagCoActivation>(module, "TagCoActivation")
       .def(py::init<std::size_t>(), py::arg("capacity"))
       .def_static(
           "load",
@@ -415,7 +416,7 @@ void register_tags(py::module_& module) {
           },
           py::arg("path"));
 
-  py::class_<PyCrossCapture>(module, "CrossCapture")
+  bound<PyCrossCapture>(module, "CrossCapture")
       .def(py::init<>())
       .def("add", &PyCrossCapture::add, py::arg("slot"), py::arg("tags"))
       .def("add_many", &PyCrossCapture::add_many, py::arg("slots").noconvert(), py::arg("tags"))

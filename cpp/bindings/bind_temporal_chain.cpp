@@ -8,6 +8,7 @@
 
 #include "base/shared.hpp"
 #include "bindings/arrays.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "graph/temporal_chain.hpp"
@@ -28,7 +29,7 @@ TemporalChain::Direction direction_of(bool backward) noexcept {
 }  // namespace
 
 void register_temporal_chain(py::module_& module) {
-  py::class_<Chain>(module, "TemporalChain")
+  bound<Chain>(module, "TemporalChain")
       .def(py::init<>())
       .def(
           "resize",

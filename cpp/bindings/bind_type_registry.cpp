@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/shared.hpp"
+#include "bindings/bound.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/register.hpp"
 #include "graph/type_registry.hpp"
@@ -23,7 +24,7 @@ using View = TypeRegistry::View;
 }  // namespace
 
 void register_type_registry(py::module_& module) {
-  py::class_<Registry>(module, "TypeRegistry")
+  bound<Registry>(module, "TypeRegistry")
       .def(py::init([](std::uint32_t kind) {
              return std::make_unique<Registry>(static_cast<TypeRegistry::Kind>(kind));
            }),
