@@ -46,9 +46,7 @@ def main() -> int:
     work = 0.0
     start = time.monotonic()
     print(f"{'':6}{'rounds':>8}{'seconds':>9}{'of work':>9}  result")
-    waiting = [
-        check for check in CHECKS if check.label in chosen or (not chosen and not check.only_asked)
-    ]
+    waiting = [check for check in CHECKS if not chosen or check.label in chosen]
     running: list[tuple[Check, Child]] = []
     while waiting or running:
         while waiting and sum(check.lanes for check, _ in running) + waiting[0].lanes <= LANES:

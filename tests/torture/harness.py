@@ -88,6 +88,8 @@ def perform(memory: SpectorMemory, operation: tuple[Any, ...]) -> None:
         memory._space.prune(always=True)
     elif kind == "reflect":  # the step that writes most; of `reflect` no error gets out
         memory._space.reflect_entities(0, 0.5, 100)
+    elif kind == "look":
+        contents(memory)
     else:
         getattr(memory, kind)()
 
