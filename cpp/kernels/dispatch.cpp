@@ -141,20 +141,34 @@ template <>
 constexpr Table kTable<xsimd::default_arch> = table<xsimd::default_arch>("native");
 #endif
 
-// Tables this machine can run, best first, the scalar one last.
+// Calls take(table) for each that this machine can run, best first, the scalar one last.
+template <class Take>
+void each_runnable(const Take& take) {
+  const auto machine = xsimd::available_architectures();
+  const auto offer = [&]<class... Arch>(xsimd::arch_list<Arch...>) {
+    ((machine.has(Arch{}) ? take(kTable<Arch>) : void()), ...);
+  };
+  offer(Archs{});
+  take(kScalar);
+}
+
 std::vector<const Table*> runnable() {
   std::vector<const Table*> tables;
-  const auto machine = xsimd::available_architectures();
-  const auto add = [&]<class... Arch>(xsimd::arch_list<Arch...>) {
-    ((machine.has(Arch{}) ? tables.push_back(&kTable<Arch>) : void()), ...);
-  };
-  add(Archs{});
-  tables.push_back(&kScalar);
+  each_runnable([&](const Table& table) { tables.push_back(&table); });
   return tables;
 }
 
+// Nothing is allocated: the first search may be the one to ask, where no exception may leave.
+const Table* best() noexcept {
+  const Table* found = nullptr;
+  each_runnable([&](const Table& table) {
+    if (found == nullptr) found = &table;
+  });
+  return found;
+}
+
 std::atomic<const Table*>& current() noexcept {
-  static std::atomic<const Table*> table = runnable().front();
+  static std::atomic<const Table*> table = best();
   return table;
 }
 
