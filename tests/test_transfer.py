@@ -48,7 +48,7 @@ def change_row(memory: SpectorMemory, memory_id: str, **columns: Any) -> None:
         row = dict(zip(MEMORY_COLUMNS, transaction.find(memory_id), strict=True))
         old = row.pop("crc")
         row.update(columns)
-        crc = memory_crc(**row)
+        crc = memory_crc(*row.values())
         names = ", ".join(columns)
         transaction._connection.execute(
             f"UPDATE memories SET ({names}, crc) = ({'?, ' * len(columns)}?) WHERE slot = ?",
