@@ -763,3 +763,14 @@ def test_the_past_is_seen_as_it_was(memory: SpectorMemory, clock: Clock) -> None
     assert ids(memory.recall("apple", as_of=START + minute)) == ["a"]  # the other not there yet
     assert ids(memory.recall("apple", as_of=START - 1)) == []
     assert ids(memory.recall("apple", as_of="2031-01-01", since=START + 1)) == ["b"]
+
+
+def test_kept_options_with_several_types_can_be_put_over() -> None:
+    from spector import RecallOptions
+    from spector.recall.options import resolve
+
+    kept = RecallOptions(type=["semantic", "working"])
+    found = resolve(kept, {"k": 3}, RecallOptions())
+    assert (found.k, found.type) == (3, ("semantic", "working"))
+    assert hash(kept) == hash(RecallOptions(type=("semantic", "working")))
+    assert kept == RecallOptions(type=("semantic", "working"))
