@@ -205,6 +205,10 @@ class CrossCapture(Exportable):
         self, tags: list[str], coactivation: TagCoActivation, with_pairs: bool
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32], list[tuple[str, str]]]:
         """`expand` from distinct tags in folded form, for affinities as they are."""
+        if not isinstance(coactivation, TagCoActivation):
+            raise TypeError(
+                f"coactivation must be TagCoActivation, not {arguments.kind(coactivation)}"
+            )
         return self._core.expand(tags, 1.0, coactivation._core, 1.0, 5, 10, None, with_pairs)
 
     def stats(self) -> dict[str, int]:

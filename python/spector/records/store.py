@@ -678,7 +678,7 @@ class RecordStore:
             What scores are: of `similar` the cosines or its own, or those of `search`.
         """
         return self._core.ranked(
-            np.ascontiguousarray(query), k, options._core, by == "score", by == "cosine"
+            np.ascontiguousarray(query), k, _options(options), by == "score", by == "cosine"
         )
 
     def weigh(
@@ -698,7 +698,7 @@ class RecordStore:
         IndexError
             A slot without a record.
         """
-        return self._core.weigh(slots, scores, options._core, share)
+        return self._core.weigh(slots, scores, _options(options), share)
 
     def factors(
         self, slots: ArrayLike, options: ScoringOptions
