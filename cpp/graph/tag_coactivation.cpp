@@ -241,8 +241,8 @@ class TagCoActivation::File {
   }
 
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
-  [[nodiscard]] std::size_t n_tags() const noexcept { return ends().size(); }
-  [[nodiscard]] std::string_view tag(std::size_t i) const noexcept {
+  [[nodiscard]] std::size_t n_tags() const { return ends().size(); }
+  [[nodiscard]] std::string_view tag(std::size_t i) const {
     const std::uint32_t begin = i == 0 ? 0 : ends()[i - 1];
     return {chars().data() + begin, ends()[i] - begin};
   }

@@ -88,8 +88,9 @@ Gains add_layers(std::span<const Layer> layers) {
     ordered.push_back(&layer);
     most += layer.slots.size();
   }
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Layer* a, const Layer* b) { return a->number < b->number; });
+  std::sort(ordered.begin(), ordered.end(), [](const Layer* a, const Layer* b) {
+    return std::pair(a->number, a) < std::pair(b->number, b);  // of one number: as they were given
+  });
   struct Sum {
     double gain;  // of the layers before `layer`
     const Layer* layer;
