@@ -139,7 +139,7 @@ Bounded bound_by_seeds(const Led& led, std::span<const std::uint32_t> seeds,
   for (std::size_t i = 0; i < led.slots.size(); ++i) {
     const std::uint32_t seed = led.seeds[i];
     const std::int64_t slot = led.slots[i];
-    if (slot == seeds[seed]) continue;
+    if (std::cmp_equal(slot, seeds[seed])) continue;
     const auto known = std::lower_bound(
         shares.begin(), shares.end(), slot,
         [](const Share& share, std::int64_t wanted) { return share.first < wanted; });

@@ -302,7 +302,7 @@ struct Saving {
     return store.read([](const RecordStore::View& view) {
       std::vector<std::uint32_t> there;
       std::vector<float> row(view.settings.row_size());
-      const std::uint32_t end = std::min(view.slots(), 1U << 20);  // there may be 2^32
+      const auto end = std::min<std::size_t>(view.slots(), 1U << 20);  // there may be 2^32
       for (std::uint32_t slot = 0; slot < end && there.size() < kMost; ++slot) {
         if (!view.contains(slot)) continue;
         there.push_back(slot);
