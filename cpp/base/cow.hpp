@@ -300,15 +300,17 @@ class CowArray {
     now_ = {};
   }
 
-  // What was ever edited, in order; beyond size() it is T{}. Costs nothing for the rest.
+  // What was ever edited, in order, and where that begins; beyond size() it is T{}. Costs nothing
+  // for the rest.
   template <class F>
   void for_each_page(const F& f) const {
     if (now_.root_ == nullptr) return;
     for (std::size_t i = 0; i < now_.root_->n; ++i) {
       const Middle* middle = now_.root_->middles()[i];
       if (middle == &kEmptyMiddle) continue;
-      for (const Page* page : middle->pages) {
-        if (page != &kEmptyPage) f(std::span<const T>(page->values));
+      for (std::size_t j = 0; j < kMiddle; ++j) {
+        const Page* page = middle->pages[j];
+        if (page != &kEmptyPage) f((i * kMiddle + j) * kPage, std::span<const T>(page->values));
       }
     }
   }
@@ -405,7 +407,7 @@ class CowLists {
   CowLists& operator=(CowLists&&) = delete;
   // Between transactions, without readers.
   ~CowLists() {
-    blocks_.for_each_page([](std::span<Block* const> page) {
+    blocks_.for_each_page([](std::size_t, std::span<Block* const> page) {
       for (Block* block : page) {
         if (block != nullptr) CowHeap::destroy(block);
       }
@@ -470,7 +472,7 @@ class CowLists {
   }
   // All lists, none is left.
   void clear() {
-    blocks_.for_each_page([this](std::span<Block* const> page) {
+    blocks_.for_each_page([this](std::size_t, std::span<Block* const> page) {
       for (Block* block : page) {
         if (block != nullptr) heap_.release(block);
       }

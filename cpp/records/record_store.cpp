@@ -436,9 +436,14 @@ void RecordStore::compact() {
   chunks_.truncate(0, 0);
   slabs_.truncate(0, 0);
   now_.rows = 0;
-  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
-    const std::uint32_t from = places_[slot].row_after;
-    if (from == 0) continue;
+  std::vector<std::pair<std::size_t, std::uint32_t>> there;  // slot, row_after
+  there.reserve(now_.vectors);
+  places_.for_each_page([&](std::size_t first, std::span<const Place> page) {
+    for (std::size_t i = 0; i < page.size(); ++i) {
+      if (page[i].row_after != 0) there.emplace_back(first + i, page[i].row_after);
+    }
+  });
+  for (const auto& [slot, from] : there) {
     std::memcpy(new_row(), row(from - 1), row_bytes_);
     if (now_.rows != from) places_.edit(slot).row_after = static_cast<std::uint32_t>(now_.rows);
   }
