@@ -213,3 +213,17 @@ def test_of_two_reflections_at_once_one_counts(tmp_path: Path, clock: Clock) -> 
         assert counts[1]
         assert not differences(one, other)
         assert one._space.replica.graphs.entities.cycle == 1
+
+
+def test_the_first_vector_loses_no_reflection(tmp_path: Path, clock: Clock) -> None:
+    """The first vector has the replica made anew, with what was reflected before."""
+    with SpectorMemory.open(tmp_path / "space", clock=clock) as memory:
+        memory.remember("one", id="a", entities=["Kubernetes"])
+        memory.remember("two", id="b", entities=["Kubernetis"])
+        assert memory.reflect()["entities"].counts["merged"] == 1
+        memory.remember("two", id="b")
+        memory.remember("three", id="c", vector=[1.0, 0.0])
+        found = memory.state_hash()
+        assert memory._space.replica.graphs.entities.cycle == 1
+        with from_the_journal(memory, tmp_path / "copy", clock) as other:
+            assert other.state_hash() == found

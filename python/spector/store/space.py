@@ -514,7 +514,7 @@ class Space:
     def _replay(
         self,
         reader: Reader,
-        told: tuple[Restored, Told] | None,
+        told: tuple[Restored, Told] | None = None,
         audit: Audit | None = None,
     ) -> None:
         """Apply all events that `reader` sees after the applied one, in batches.
@@ -525,6 +525,7 @@ class Space:
         through.
         """
         self._fit(reader)
+        told = told or self._told(reader)  # also of a replica that is new
         known = after = self._applied
         if not known:
             self._built = reader.newest_event()
@@ -648,7 +649,7 @@ class Space:
         def begin_again() -> None:
             self._replica = self._new_replica(self._replica.shape)
             self._applied = 0
-            self._replay(reader, self._told(reader), audit)
+            self._replay(reader, audit=audit)
 
         self._change(begin_again, reader.newest_event())
         for problem in audit.problems(reader):
@@ -667,7 +668,7 @@ class Space:
             self._replica, self._applied, self._saved = replica, event, event
 
             def catch_up() -> None:
-                self._replay(reader, self._told(reader))
+                self._replay(reader)
                 self._replica.fill(reader, _SLOTS_AT_ONCE)
 
             self._change(catch_up, reader.newest_event())
