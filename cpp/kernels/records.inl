@@ -10,7 +10,8 @@ namespace spector::kernels {
 // The sum of the products of a row, in lanes. xsimd has no multiply-and-add of pairs, so each
 // instruction set has its own; integers are exact, so all are equal. Where there is an instruction
 // for unsigned times signed bytes the query gives its signs to the row: two products of at most
-// 127 * 127 fit its 16 bits. Meanwhile the row `next` is asked for.
+// 127 * 127 fit its 16 bits. Meanwhile the row `next` is asked for, as one that is read once: a
+// scan of many megabytes then leaves in the caches what the rest of a recall needs.
 #if defined(__AVX512BW__)
 using DotLanes = __m512i;
 template <class Arch>
@@ -20,7 +21,7 @@ inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, cons
   const __m512i ones = _mm512_set1_epi16(1);
   __m512i sum = zero;
   for (std::size_t i = 0; i < size; i += 64) {
-    __builtin_prefetch(next + i, 0, 2);
+    __builtin_prefetch(next + i, 0, 0);
     const __m512i signs = _mm512_loadu_si512(query + i);
     const __m512i codes = _mm512_loadu_si512(row + i);
     const __m512i signed_codes =
@@ -52,7 +53,7 @@ inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, cons
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
   for (std::size_t i = 0; i < size; i += 64) {
-    __builtin_prefetch(next + i, 0, 2);
+    __builtin_prefetch(next + i, 0, 0);
     for (std::size_t half = 0; half < 2; ++half) {
       const std::size_t at = i + half * 32;
       const __m256i signs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + at));
@@ -80,7 +81,7 @@ inline DotLanes dot_lanes(const std::int8_t* query, const std::int8_t* row, cons
                           std::size_t size) noexcept {
   __m128i sum = _mm_setzero_si128();
   for (std::size_t i = 0; i < size; i += 16) {
-    if (i % 64 == 0) __builtin_prefetch(next + i, 0, 2);
+    if (i % 64 == 0) __builtin_prefetch(next + i, 0, 0);
     const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + i));
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i));
     const auto low = [](__m128i bytes) {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from spector.records import ScoringOptions
 from spector.store.filters import Filter
 from spector.store.journal import Reader, damaged
 from spector.store.learning import first_tags
-from spector.store.model import tags_of
 from spector.store.replica import Replica
 from spector.store.space import Space
 
@@ -58,6 +57,8 @@ class Answer:
 
 Query = tuple["str | None", "npt.NDArray[np.float32] | None"]
 
+_ALL: Final = Filter()
+
 
 def recall_many(
     space: Space,
@@ -100,8 +101,8 @@ def allowed(
     reader: Reader, replica: Replica, options: RecallOptions, situation: Situation, wanted: Filter
 ) -> npt.NDArray[np.uint32] | None:
     """The slots that filters, a focus and "associative" let pass; None for all."""
-    allow = None if wanted == Filter() else reader.matching(wanted)
-    masks = []
+    allow = None if wanted == _ALL else reader.matching(wanted)
+    masks: list[npt.NDArray[np.uint32]] = []
     if situation.focus is not None:  # SCO-2
         masks.append(reader.matching(Filter(tags=situation.focus.tags)))
     if options.scoring_mode == "associative" and situation.session:  # PRO-15
@@ -134,7 +135,7 @@ def run(
     combine(context)
     rerank(context, errors)
     adapt(context)
-    context.listed = frozenset(context.found.slots.tolist())
+    context.listed = context.found.slots
     widen(context, reader)
     return context
 
@@ -162,26 +163,31 @@ def _answer(
             pairs = [one for one in zip(slots, scores, strict=True) if one[0] not in apart]
             slots, scores = [slot for slot, _ in pairs], [score for _, score in pairs]
         slots, scores = slots[: options.k], scores[: options.k]
-    rows = reader.rows(sorted({*slots, *due, *(slot for slot, _ in lateral)}))
-    missing = [slot for slot in slots if slot not in rows]
-    if missing:
-        raise damaged(space.journal.where, f"the memory in slot {min(missing)} is missing")
+    others = [*due, *(slot for slot, _ in lateral)]
+    rows = reader.rows(sorted({*slots, *others} if others else slots))
+    try:
+        found = [rows[slot] for slot in slots]
+    except KeyError:
+        missing = min(slot for slot in slots if slot not in rows)
+        raise damaged(space.journal.where, f"the memory in slot {missing} is missing") from None
     traces = _traces(context, reader) if context is not None and options.trace else {}
-    listed = context.listed if context is not None else frozenset()
-    found = "standard" if situation.focus is None else "hyperfocus"
-    hits = [Hit(_REMINDER_SCORE, rows[slot], mode="reminder") for slot in due if slot in rows]
+    mode = "standard" if situation.focus is None else "hyperfocus"
+    listed: Container[int] = slots
+    if context is not None and context.found.slots is not context.listed:  # there is a graph
+        listed = set(context.listed.tolist())
+    hits = [Hit(_REMINDER_SCORE, rows[slot], (), "reminder") for slot in due if slot in rows]
     hits += [
-        Hit(score, rows[slot], traces.get(slot, ()), found if slot in listed else "graph")
-        for slot, score in zip(slots, scores, strict=True)
+        Hit(score, row, traces.get(slot, ()), mode if slot in listed else "graph")
+        for slot, score, row in zip(slots, scores, found, strict=True)
     ]
-    hits += [Hit(score, rows[slot], mode="lateral") for slot, score in lateral]
+    hits += [Hit(score, rows[slot], (), "lateral") for slot, score in lateral]
     return Answer(
         hits,
         () if context is None else tuple(context.degraded),
         tuple(slots),
-        tuple(slot for slot, _ in lateral),
-        tuple(slot for slot in due if slot in rows),
-        first_tags(tags_of(rows[slot]) for slot in slots),
+        tuple([slot for slot, _ in lateral]),
+        tuple([slot for slot in due if slot in rows]),
+        first_tags(found),
     )
 
 

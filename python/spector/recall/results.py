@@ -40,7 +40,7 @@ class Edge:
     gain: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # frozen it would take four times as long to make
 class Hit:
     """One memory that was found.
 
@@ -61,7 +61,7 @@ class Hit:
     _row: MemoryRow = field(repr=False)
     trace: tuple[Edge, ...] = ()
     mode: str = "standard"
-    _made: list[Memory] = field(default_factory=list, init=False, repr=False, compare=False)
+    _memory: Memory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Hit({self.score!r}, {self.memory!r}, {self.trace!r}, {self.mode!r})"
@@ -69,9 +69,9 @@ class Hit:
     @property
     def memory(self) -> Memory:
         """See above. It is made when it is asked for first."""
-        if not self._made:
-            self._made.append(to_memory(self._row))
-        return self._made[0]
+        if self._memory is None:
+            self._memory = to_memory(self._row)
+        return self._memory
 
     def why(self) -> str:
         """One line about the score: what the lists gave, and what each layer of the graph added.

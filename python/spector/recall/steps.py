@@ -60,7 +60,7 @@ _NO_TOKENS: Final = Absent(
 )
 
 
-@dataclass
+@dataclass(slots=True)
 class RecallContext:
     """One recall on its way through the steps."""
 
@@ -77,18 +77,24 @@ class RecallContext:
     exact: bool = False
     found: Candidates = NONE
     paths: list[Path] = field(default_factory=list)  # of the graph, where a trace is wanted
-    listed: frozenset[int] = frozenset()  # what the lists found, before the graph
+    listed: npt.NDArray[np.int64] = field(default_factory=lambda: NONE.slots)  # before the graph
     recent: tuple[str, ...] = ()  # tags of the session's last recalls, hashed
     returned: Mapping[int, int] = field(default_factory=dict)  # how often, in this session
+    _scoring: ScoringOptions | None = None
 
     @property
     def depth(self) -> int:
         """How many memories of a list enter the fusion (RRF-3)."""
         return max(_DEPTH, 2 * self.options.k)
 
-    @functools.cached_property
+    @property
     def scoring(self) -> ScoringOptions:
         """The options as the record store takes them; filters are in `allow`."""
+        if self._scoring is None:
+            self._scoring = self._make_scoring()
+        return self._scoring
+
+    def _make_scoring(self) -> ScoringOptions:
         options = self.options
         if self.boost is not None:
             return ScoringOptions(
@@ -150,9 +156,11 @@ def encode_query(
     models: Models, text: str | None, vector: npt.NDArray[np.float32] | None, options: RecallOptions
 ) -> tuple[Encoded, dict[str, Exception]]:
     """The query for each list of the mode, and what went wrong with which list."""
-    mode = MODES[options.text_search_mode]
     query = Encoded(dense=vector)
     errors: dict[str, Exception] = {}
+    if text is None:
+        return query, errors
+    mode = MODES[options.text_search_mode]
 
     def attempt(name: str, work: Callable[[], None]) -> None:
         try:
@@ -161,27 +169,26 @@ def encode_query(
             errors[name] = error
 
     def dense() -> None:
-        assert models.dense is not None and text is not None
+        assert models.dense is not None
         query.dense = np.asarray(models.dense.embed_query(text), np.float32)
 
     def sparse() -> None:
-        assert asked is not None and text is not None
+        assert asked is not None
         query.sparse = usable_weights(asked.encode_query(text))
 
     def tokens() -> None:
-        assert models.tokens is not None and text is not None
+        assert models.tokens is not None
         found = models.tokens.encode_token_query(text)
         query.tokens = check_tokens(found, models.tokens.dimensions)
 
     asked = models.query_table if mode.table_query else models.sparse
     late = mode.rerank or options.enable_reranker or options.late_interaction != "off"
-    if text is not None:
-        if "dense" in mode.lists and vector is None and models.dense is not None:
-            attempt("dense", dense)
-        if "sparse" in mode.lists and asked is not None:
-            attempt("sparse", sparse)
-        if ("late" in mode.lists or _reranks(options)) and late and models.tokens is not None:
-            attempt("late", tokens)
+    if "dense" in mode.lists and vector is None and models.dense is not None:
+        attempt("dense", dense)
+    if "sparse" in mode.lists and asked is not None:
+        attempt("sparse", sparse)
+    if ("late" in mode.lists or _reranks(options)) and late and models.tokens is not None:
+        attempt("late", tokens)
     return query, errors
 
 
@@ -200,12 +207,6 @@ def _reranks(options: RecallOptions) -> bool:
 def gather(context: RecallContext, errors: dict[str, Exception]) -> None:
     """Consult the lists of the mode."""
     mode = MODES[context.options.text_search_mode]
-    steps: dict[str, Callable[[RecallContext], Candidates | Absent | None]] = {
-        "keyword": _keyword,
-        "dense": _dense,
-        "sparse": _sparse,
-        "late": _late,
-    }
     optional = context.options.text_search_mode == "hybrid"
     for name in mode.lists:
         if name in errors:
@@ -215,7 +216,7 @@ def gather(context: RecallContext, errors: dict[str, Exception]) -> None:
         if name == "late" and context.options.late_interaction != "list":
             continue
         try:
-            found = steps[name](context)
+            found = _LISTS[name](context)
         except Exception as error:
             context.errors.append(error)
             context.degraded.append(f"{name}: {_short(error)}")
@@ -341,6 +342,14 @@ def _late(context: RecallContext) -> Candidates | Absent:
         among = np.unique(np.concatenate(others)).astype(np.uint32) if others else among
     slots, scores = store.search(tokens.reshape(-1), context.depth, among)
     return Candidates(slots, scores)
+
+
+_LISTS: Final[dict[str, Callable[[RecallContext], Candidates | Absent | None]]] = {
+    "keyword": _keyword,
+    "dense": _dense,
+    "sparse": _sparse,
+    "late": _late,
+}
 
 
 def combine(context: RecallContext) -> None:

@@ -1373,6 +1373,46 @@ _open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 _busy_at_fork: set[FileIdentity] = set()
 
 
+class _Reading:
+    """`Journal.reader`: each recall has one, and a generator would cost more than what it does."""
+
+    __slots__ = ("_begin", "_connection", "_journal", "_translated")
+
+    def __init__(self, journal: Journal, begin: bool) -> None:
+        self._journal = journal
+        # The one connection of an ephemeral space is all the reader's until it is given back.
+        self._begin = begin and journal.path is not None
+        self._translated = translated(journal.where)
+
+    def __enter__(self) -> Reader:
+        journal = self._journal
+        with self._translated:
+            journal.check_usable()
+            self._connection = journal.borrow()
+            reader = Reader(self._connection, journal.where)
+            if self._begin:
+                try:
+                    reader.begin()
+                except BaseException:
+                    journal.give_back(self._connection)
+                    raise
+            return reader
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._translated:
+            try:
+                if error is None:
+                    self._journal.check_unchanged()
+            finally:
+                self._journal.give_back(self._connection)
+        self._translated.__exit__(kind, error, traceback)
+
+
 class Journal:
     """The journal of one open space; see the top of this file for threads."""
 
@@ -1501,7 +1541,8 @@ class Journal:
         status = self.path.stat()
         return status.st_mtime_ns, status.st_size
 
-    def _check_unchanged(self) -> None:
+    def check_unchanged(self) -> None:
+        """Raise if the file was changed although it was opened as one that nobody changes."""
         if self._state is None or self.path is None:
             return
         if self._state != self._file_state() or _has_content(f"{self.path}-wal"):
@@ -1541,24 +1582,14 @@ class Journal:
                 f"{self.where} was removed or replaced while it was open;"
                 " close this object and open the space again"
             )
-        self._check_unchanged()
+        self.check_unchanged()
 
-    @contextlib.contextmanager
-    def reader(self, *, begin: bool = True) -> Iterator[Reader]:
+    def reader(self, *, begin: bool = True) -> _Reading:
         """A read transaction, begun here or later by the caller."""
-        with translated(self.where):
-            self.check_usable()
-            connection = self._borrow()
-            try:
-                reader = Reader(connection, self.where)
-                if begin:
-                    reader.begin()
-                yield reader
-                self._check_unchanged()
-            finally:
-                self._give_back(connection)
+        return _Reading(self, begin)
 
-    def _borrow(self) -> sqlite3.Connection:
+    def borrow(self) -> sqlite3.Connection:
+        """A connection to read by, until `give_back`."""
         if self.path is None:
             self._turn.acquire()
             if self._closed:
@@ -1581,7 +1612,8 @@ class Journal:
                 self._all_back.notify_all()
             raise
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        """End what was read, and let others have the connection."""
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -1660,14 +1692,14 @@ class Journal:
         """Copy one state of the journal into a new file, while others go on writing."""
         with translated(self.where):
             self.check_usable()
-            connection = self._borrow()
+            connection = self.borrow()
             try:
                 with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
                     connection.backup(copy)
                     copy.execute("PRAGMA journal_mode = WAL")
                     _empty_log(copy)
             finally:
-                self._give_back(connection)
+                self.give_back(connection)
 
     def compact(self) -> None:
         """Write the file anew without free space, and empty its log: what was deleted is gone."""

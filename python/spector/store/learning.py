@@ -7,7 +7,6 @@ hold numbers: a tag or a session is its H64 in hexadecimal, a context its key (P
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from spector.graph import TagCoActivation
 from spector.profiles import PROFILES
 
 from .bandit import Logged, ProfileAdaptor
-from .model import Event, EventType
+from .model import Event, EventType, MemoryRow
 from .values import show
 
 #: How many memories keep whom to credit (PAD-6).
@@ -107,15 +106,15 @@ def recalled_slots(event: Event) -> list[int]:
 
 
 @functools.lru_cache(maxsize=8192)
-def _hashed(tags: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(tag_hash(tag) for tag in tags[:_TAGS_OF_RESULT])
+def _hashed(tags: str) -> tuple[str, ...]:
+    return tuple(tag_hash(tag) for tag in json.loads(tags)[:_TAGS_OF_RESULT])
 
 
-def first_tags(tags: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The tags of a recall, of those of its results in their order (STDP-2)."""
+def first_tags(results: Sequence[MemoryRow]) -> tuple[str, ...]:
+    """The tags of a recall: of its results in their order (STDP-2)."""
     found: dict[str, None] = {}
-    for of_result in itertools.islice(tags, _TOP_RESULTS):
-        found.update(dict.fromkeys(_hashed(of_result)))
+    for row in results[:_TOP_RESULTS]:
+        found.update(dict.fromkeys(_hashed(row[11])))
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import operator
 import os
 import re
@@ -392,7 +393,7 @@ def check_vector(name: str, value: object) -> npt.NDArray[np.float32]:
         and value.dtype == np.float32
         and value.ndim == 1
         and value.flags.c_contiguous
-        and 0 < np.vdot(value, value) < np.inf  # not so: it is looked at more closely
+        and 0.0 < float(value.dot(value)) < math.inf  # not so: it is looked at more closely
     ):
         return value
     vector = arguments.reals(name, value, -_LARGEST, _LARGEST)  # type: ignore[arg-type]
