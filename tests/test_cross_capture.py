@@ -102,6 +102,8 @@ class Histories(RuleBasedStateMachine):
         own = [[names[tag] for tag in part] for part in np.split(tags, ends.astype(int))]
         assert own.pop() == []
         assert list(zip(slots.tolist(), own, strict=True)) == sorted(self.model.memories.items())
+        self.index = CrossCapture()
+        self.index.restore(names, slots, ends, tags)
 
     @rule(tags=tag_lists.filter(len), mode=st.sampled_from(["all", "any"]))
     def match(self, tags, mode):
@@ -277,6 +279,7 @@ def test_bad_arguments_are_named_and_change_nothing():
         (lambda: index.add_many([7, 0], [["c"], ["d"]]), ValueError, "slot 0"),
         (lambda: index.add_many([7, 7], [["c"], ["d"]]), ValueError, "slot 7"),
         (lambda: index.add_many([1.5], [["c"]]), TypeError, "slots"),
+        (lambda: index.restore(["c"], [7], [1], [0]), ValueError, "tags already"),
         (lambda: index.remove(None), TypeError, "slot"),
         (lambda: index.match([]), ValueError, "tags"),
         (lambda: index.match(["a"], "most"), ValueError, "mode"),
@@ -292,6 +295,54 @@ def test_bad_arguments_are_named_and_change_nothing():
     assert index.tags() == ["a", "b"]
     assert (len(index), index.stats()["entries"]) == (2, 3)
     assert index.tags(7) == index.tags(5) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "word"),
+    [
+        (("ab", [1], [1], [0]), TypeError, "names"),
+        (([1], [1], [1], [0]), TypeError, "names"),
+        ((["A"], [1], [1], [0]), ValueError, "folded"),
+        ((["a", ""], [1], [1], [0]), ValueError, "names"),
+        ((["a"], [1], [1, 2], [0, 0]), ValueError, "ends"),
+        ((["a"], [1], [2], [0]), ValueError, "ends"),
+        ((["a"], [1, 2], [0, 1], [0]), ValueError, "ends"),
+        ((["a"], [1, 2], [2, 1], [0]), ValueError, "ends"),
+        ((["a"], [1], [1001], [0] * 1001), ValueError, "1000"),
+        ((["a"], [2, 1], [1, 2], [0, 0]), ValueError, "slots"),
+        ((["a"], [1, 1], [1, 2], [0, 0]), ValueError, "slots"),
+        ((["a"], [2**32 - 1], [1], [0]), ValueError, "slots"),
+        ((["a"], [1], [1], [1]), ValueError, "tags"),
+        ((["a"], [1], [1], [-1]), ValueError, "tags"),
+        ((["a"], [1], [2], [0, 0]), ValueError, "twice"),
+        ((["a"], [1.5], [1], [0]), TypeError, "slots"),
+    ],
+)
+def test_a_table_that_does_not_belong_together_is_refused(table, error, word):
+    index = CrossCapture()
+    with pytest.raises(error, match=word):
+        index.restore(*table)
+    assert (len(index), index.tags()) == (0, [])
+    index.add(1, ["a"])
+    assert index.match(["a"]).tolist() == [1]
+
+
+def test_xcp1_a_table_of_long_lists_and_of_none():
+    index, again = CrossCapture(), CrossCapture()
+    again.restore(*index.table())
+    assert len(again) == 0
+    random = np.random.default_rng(5)
+    slots = np.unique(random.integers(0, 20_000, 9000))
+    for slot in slots.tolist():
+        index.add(slot, ["all", *(f"m{n}" for n in (2, 3, 40) if slot % n == 0)])
+    again.restore(*index.table())
+    assert again.stats()["entries"] == index.stats()["entries"]
+    for part in random.permutation(slots).tolist()[:2000]:  # the lists are such as can be changed
+        for one in (index, again):
+            one.update(part, ["new"] if part % 2 else [])
+    for tag in index.tags():
+        assert again.slots(tag).tolist() == index.slots(tag).tolist()
+    assert again.tags() == index.tags()
 
 
 def test_readers_beside_a_writer_see_whole_transactions():

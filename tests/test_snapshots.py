@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -386,7 +387,7 @@ def _resign(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(format=2), "of another release"),
+        (lambda m: m.update(format=3), "of another release"),
         (lambda m: m.update(event=27), "is the snapshot of event 27"),
         (lambda m: m.update(events_crc=1), "of other events"),
         (lambda m: m["origin"].update(fingerprint="x"), "other settings or another analyzer"),
@@ -454,6 +455,135 @@ def test_a_row_that_is_gone_is_noticed(two_snapshots: Path, tmp_path: Path) -> N
         with warnings.catch_warnings(), pytest.raises(CorruptionError, match=r"add up|is missing"):
             warnings.simplefilter("ignore", SpectorWarning)
             SpectorMemory.open(space)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space without models that make its rows be read on opening, and a snapshot of all of it."""
+    path = tmp_path_factory.mktemp("plain") / "space"
+    with SpectorMemory.open(path, snapshot_every=None) as memory:
+        fill(memory)
+        memory.snapshot()
+    return path
+
+
+def test_what_depends_on_all_rows_looks_at_them_first(plain: Path, tmp_path: Path) -> None:  # AM-18
+    """Opening from a snapshot reads no rows: a lost one is noticed by whoever would miss it."""
+    space = tmp_path / "space"
+    shutil.copytree(plain, space)
+    with SpectorMemory.open(space, snapshot_every=None) as memory:
+        slot = memory._space.journal._writer.execute(
+            "SELECT slot FROM memories WHERE id = 'm1'"
+        ).fetchone()[0]
+        quiet: dict[str, Any] = {"recall_mode": "observe", "graph_expansion": False}
+        right = [hit.id for hit in memory.recall("fox", **quiet)]
+        assert "m1" not in right
+        assert not memory._space.journal.sound
+    with closing(sqlite3.connect(space / "journal.db")) as connection:
+        connection.execute("DELETE FROM memories WHERE slot = ?", (slot,))
+        connection.commit()
+    asks: list[Callable[[SpectorMemory], object]] = [
+        lambda memory: memory.remember("one more", id="m1"),
+        lambda memory: memory.remember_many([{"text": "one more"}]),
+        lambda memory: memory.inspect("m1"),
+        lambda memory: "m1" in memory,
+        len,
+        lambda memory: memory.browse(),
+        lambda memory: memory.recall("fox", author="Ann"),
+        lambda memory: memory.recall("owl night", k=50),
+        lambda memory: memory.forget("m2"),
+        lambda memory: memory.snapshot(),
+        lambda memory: memory.export(tmp_path / "export.jsonl"),
+        lambda memory: memory.status(),
+    ]
+    for ask in asks:
+        with SpectorMemory.open(space, snapshot_every=None) as memory:
+            assert [hit.id for hit in memory.recall("fox", **quiet)] == right
+            for _ in range(2):
+                with pytest.raises(CorruptionError, match=r"add up|missing"):
+                    ask(memory)
+
+
+def test_opening_from_a_snapshot_loads_what_is_used(plain: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    shutil.copytree(plain, space)
+    with built_anew(), SpectorMemory.open(space, snapshot_every=None) as memory:
+        live = [(hit.id, hit.score) for hit in memory.recall("fox", recall_mode="observe", k=50)]
+        whole = stores(memory)
+    memory = SpectorMemory.open(space, snapshot_every=None)
+    try:
+        space_ = memory._space
+        replica = space_._replica
+        assert replica.absent
+        assert {"hebbian", "temporal", "mentions", "capture"} <= replica.graphs.absent.keys()
+        memory.recall("fox", recall_mode="observe", graph_expansion=False)
+        assert "hebbian" in replica.graphs.absent
+        found = memory.recall("fox", k=50)
+        assert [(hit.id, hit.score) for hit in found] == live
+        assert not space_.journal.sound  # nothing so far depends on it
+        newest = space_._applied
+        assert "_sessions" in replica.graphs.absent
+    finally:
+        memory.close()  # commits that there was a recall
+    with SpectorMemory.open(space, snapshot_every=None) as memory:
+        assert memory._space._replica.graphs.absent
+        assert memory._space.read(lambda reader, _: reader.newest_event(), whole=False) > newest
+    shutil.rmtree(space)
+    shutil.copytree(plain, space)
+    with SpectorMemory.open(space, snapshot_every=None) as memory:
+        assert stores(memory) == whole
+
+
+def test_threads_that_need_the_same_part(plain: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    shutil.copytree(plain, space)
+    for _ in range(10):
+        with SpectorMemory.open(space, snapshot_every=None) as memory:
+            with ThreadPoolExecutor(8) as pool:
+                found = list(
+                    pool.map(
+                        lambda query: [
+                            (hit.id, hit.score)
+                            for hit in memory.recall(query, recall_mode="observe")
+                        ],
+                        ["fox snow Ann"] * 8,
+                    )
+                )
+            assert all(each == found[0] for each in found)
+            assert found[0]
+
+
+@pytest.mark.parametrize("first", ["recall", "remember", "later", "tags", "reflect", "snapshot"])
+def test_a_snapshot_that_is_gone_when_it_is_used(plain: Path, tmp_path: Path, first: str) -> None:
+    """Others may delete it, after an erasure for instance: the replica is made anew."""
+    space, same = tmp_path / "space", tmp_path / "same"
+    for path in (space, same):
+        shutil.copytree(plain, path)
+
+    def use(memory: SpectorMemory) -> list[Any]:
+        if first == "remember":
+            memory.remember("blue owl", id="new", session="s0", tags=["t1"])
+        elif first == "later":
+            memory.remember_many([{"text": "blue owl", "id": "new", "session": "s0"}])
+            memory.forget("m2")
+        elif first == "tags":
+            assert memory._space.tags_in("the t9 of all") == ("t9", "all")
+        elif first == "reflect":
+            memory.reflect()
+        elif first == "snapshot":
+            memory.remember("blue owl", id="new", session="s0", tags=["t1"])
+            memory.snapshot()
+        return state(memory)
+
+    clock = lambda: 10**13  # noqa: E731
+    with SpectorMemory.open(same, snapshot_every=None, clock=clock, seed=1) as memory:
+        expected_ = use(memory)
+    with SpectorMemory.open(space, snapshot_every=None, clock=clock, seed=1) as memory:
+        assert memory._space._replica.partial
+        for path in space.glob("snapshot-*"):
+            shutil.rmtree(path)
+        assert use(memory) == expected_
+    assert check(space).ok
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,14 @@ class PyCrossCapture {
       for (std::size_t i = 0; i < all.size(); ++i) store.add(all[i], given[i].views());
     });
   }
+  void restore(const py::sequence& names, const Slots& slots, const Array<std::uint64_t>& ends,
+               const Slots& tags) {
+    const Tags given(names);
+    const GilRelease release;
+    store_.write([&](CrossCapture& store) {
+      store.restore(given.views(), span_of(slots), span_of(ends), span_of(tags));
+    });
+  }
   void update(std::uint32_t slot, const py::sequence& tags) {
     const Tags given(tags);
     const GilRelease release;
@@ -428,6 +436,8 @@ void register_tags(py::module_& module) {
       .def("tags", &PyCrossCapture::tags, py::arg("slot"))
       .def("all_tags", &PyCrossCapture::all_tags)
       .def("table", &PyCrossCapture::table)
+      .def("restore", &PyCrossCapture::restore, py::arg("names"), py::arg("slots").noconvert(),
+           py::arg("ends").noconvert(), py::arg("tags").noconvert())
       .def("match", &PyCrossCapture::match, py::arg("tags"), py::arg("all"))
       .def("expand", &PyCrossCapture::expand, py::arg("query_tags"), py::arg("best_score"),
            py::arg("coactivation"), py::arg("attenuation"), py::arg("max_tag_neighbors"),

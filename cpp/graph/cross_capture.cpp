@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -39,6 +40,31 @@ void check(CrossCapture::Names tags) {
   for (std::size_t i = 0; i < tags.size(); ++i) {
     if (tags[i].empty()) {
       throw std::invalid_argument("tag " + std::to_string(i) + " must not be empty");
+    }
+  }
+}
+
+void check_table(std::size_t n_names, Slots slots, std::span<const std::uint64_t> ends,
+                 Slots tags) {
+  if (ends.size() != slots.size() || tags.size() != (ends.empty() ? 0 : ends.back())) {
+    throw std::invalid_argument("ends must have one entry for each of slots, the last one the " +
+                                std::to_string(tags.size()) + " entries of tags");
+  }
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if ((i > 0 && slots[i] <= slots[i - 1]) || slots[i] == CrossCapture::kNone) {
+      throw std::invalid_argument("slots must ascend and be below 4,294,967,295");
+    }
+    if (ends[i] <= begin || ends[i] - begin > CrossCapture::kMaxTags) {
+      throw std::invalid_argument("ends must ascend by 1 to " +
+                                  std::to_string(CrossCapture::kMaxTags));
+    }
+    begin = ends[i];
+  }
+  for (const std::uint32_t tag : tags) {
+    if (tag >= n_names) {
+      throw std::invalid_argument("tags must be places in names, of which there are " +
+                                  std::to_string(n_names) + ", not " + std::to_string(tag));
     }
   }
 }
@@ -303,6 +329,73 @@ CrossCapture::CrossCapture(EpochDomain& epochs)
       chunks_(slot_heap_),
       free_chunks_(slot_heap_),
       pages_(tag_heap_) {}
+
+void CrossCapture::restore(Names names, Slots slots, std::span<const std::uint64_t> ends,
+                           Slots tags) {
+  if (now_.n_memories > 0) throw std::invalid_argument("there are memories with tags already");
+  check_table(names.size(), slots, ends, tags);
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(names.size());
+  for (const std::string_view name : names) {
+    if (name.empty()) throw std::invalid_argument("names must not be empty");
+    numbers.push_back(names_.intern(name));
+  }
+  counts_.resize(names_.size());
+  lists_.resize(names_.size());
+  std::vector<std::uint32_t> numbered;
+  numbered.reserve(tags.size());
+  for (const std::uint32_t tag : tags) numbered.push_back(numbers[tag]);
+  restore_pages(slots, ends, numbered);
+  restore_lists(slots, ends, numbered);
+  now_.n_memories = slots.size();
+  now_.n_entries = tags.size();
+}
+
+void CrossCapture::restore_pages(Slots slots, std::span<const std::uint64_t> ends, Slots tags) {
+  if (slots.empty()) return;
+  pages_.resize(std::size_t{slots.back()} / kPageSlots + 1);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < slots.size();) {
+    const std::size_t page = slots[i] / kPageSlots;
+    page_.assign(kEndWords, 0);
+    for (std::size_t j = 0; j < kPageSlots; ++j) {
+      if (i < slots.size() && slots[i] == page * kPageSlots + j) {
+        const Slots own = tags.subspan(begin, ends[i] - begin);
+        page_.insert(page_.end(), own.begin(), own.end());
+        begin = ends[i++];
+      }
+      page_[j / 2] |= static_cast<std::uint32_t>(page_.size() - kEndWords) << (j % 2 * 16);
+    }
+    pages_.assign(page, page_);
+  }
+}
+
+void CrossCapture::restore_lists(Slots slots, std::span<const std::uint64_t> ends, Slots tags) {
+  std::vector<std::size_t> ends_of(counts_.size());  // where those of each tag end
+  for (const std::uint32_t tag : tags) ++ends_of[tag];
+  std::partial_sum(ends_of.begin(), ends_of.end(), ends_of.begin());
+  std::vector<std::uint32_t> by_tag(tags.size());
+  for (std::size_t i = slots.size(); i-- > 0;) {
+    for (std::size_t k = i == 0 ? 0 : ends[i - 1]; k < ends[i]; ++k) {
+      by_tag[--ends_of[tags[k]]] = slots[i];
+    }
+  }
+  std::vector<std::uint32_t> chunks;
+  for (std::uint32_t tag = 0; tag < ends_of.size(); ++tag) {  // they are where it begins now
+    const std::size_t end = tag + 1 < ends_of.size() ? ends_of[tag + 1] : by_tag.size();
+    const Slots own = Slots(by_tag).subspan(ends_of[tag], end - ends_of[tag]);
+    if (own.empty()) continue;
+    if (std::adjacent_find(own.begin(), own.end()) != own.end()) {
+      throw std::invalid_argument("a memory has a tag twice");
+    }
+    counts_.edit(tag) = static_cast<std::uint32_t>(own.size());
+    chunks.clear();
+    for (std::size_t k = 0; own.size() > kChunk && k < own.size(); k += kChunk) {
+      chunks.push_back(new_chunk(own.subspan(k, std::min(kChunk, own.size() - k))));
+    }
+    lists_.assign(tag, chunks.empty() ? own : Slots(chunks));
+  }
+}
 
 void CrossCapture::add(std::uint32_t slot, Names tags) {
   check(tags);

@@ -5,7 +5,7 @@
 // memory. A tag's slots are sorted: up to kChunk of them in one list, more in a list of chunks, so
 // that a change copies a chunk and never the whole list. The tags of 64 neighbouring slots lie
 // together. Tags are told apart by their names (folding is the caller's). A memory without tags
-// leaves no trace. Nothing is stored: the index is made anew from the memories' tags.
+// leaves no trace.
 //
 // CrossCapture is the writer's side, without a lock of its own; View is one state, for readers
 // under a Pin (base/shared.hpp brings both together).
@@ -116,6 +116,10 @@ class CrossCapture {
 
   explicit CrossCapture(EpochDomain& epochs);
 
+  // What `View`s of a store without memories will show: slots ascending, and for slot i the places
+  // in `names` of its tags, which end at ends[i].
+  void restore(Names names, std::span<const std::uint32_t> slots,
+               std::span<const std::uint64_t> ends, std::span<const std::uint32_t> tags);
   // A memory that has no tags yet gets these, at most kMaxTags; a tag that occurs twice is one.
   void add(std::uint32_t slot, Names tags);
   // The memory has these tags and no others.
@@ -140,6 +144,10 @@ class CrossCapture {
   };
 
   void set(std::uint32_t slot, Names tags);
+  void restore_pages(std::span<const std::uint32_t> slots, std::span<const std::uint64_t> ends,
+                     std::span<const std::uint32_t> tags);
+  void restore_lists(std::span<const std::uint32_t> slots, std::span<const std::uint64_t> ends,
+                     std::span<const std::uint32_t> tags);
   void write_page(std::uint32_t slot, std::span<const std::uint32_t> tags);
   void insert(std::uint32_t tag, std::uint32_t slot);
   void erase(std::uint32_t tag, std::uint32_t slot);

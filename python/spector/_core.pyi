@@ -437,6 +437,13 @@ class CrossCapture:
     def table(
         self,
     ) -> tuple[list[str], NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint32]]: ...
+    def restore(
+        self,
+        names: Sequence[str],
+        slots: NDArray[np.uint32],
+        ends: NDArray[np.uint64],
+        tags: NDArray[np.uint32],
+    ) -> None: ...
     def match(self, tags: Sequence[str], all: bool) -> NDArray[np.uint32]: ...
     def expand(
         self,

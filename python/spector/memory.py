@@ -418,8 +418,7 @@ class SpectorMemory:
         learner = _check_bandit(bandit, seed)
         journal = Journal.open(folder, _new_meta(wanted, fingerprint), timeout)
         try:
-            with journal.reader() as reader:
-                reader.require_sound()
+            with journal.reader(whole=False) as reader:
                 meta = reader.meta()
             stored = Settings(**{name: meta[name] for name in given})
             for name, value in given.items():
@@ -432,7 +431,7 @@ class SpectorMemory:
             space = Space(journal, stored, keywords, ann, learner)
             space.load()
             space.snapshot_every = every
-            fingerprint = space.replica.index.fingerprint
+            fingerprint = space.fingerprint
             if meta["fingerprint"] != fingerprint and not journal.read_only:
                 with journal.transaction() as transaction:
                     transaction.set_meta({"fingerprint": fingerprint})
@@ -970,7 +969,7 @@ class SpectorMemory:
                 return record.credit
             if slot in record.lateral:
                 return record.credit._replace(lateral=True)
-        return self._space.replica.learning.credit(slot)
+        return self._space.learning.credit(slot)
 
     def suppress(self, id: str, reason: str = "") -> None:
         """Keep a memory out of recalls, until `unsuppress` (SUP-1); it stays as it is.
@@ -1136,7 +1135,7 @@ class SpectorMemory:
     @property
     def bandit(self) -> ProfileAdaptor:
         """What is behind ``profile="auto"``: `stats` says what it has learned."""
-        return self._space.replica.learning.bandit
+        return self._space.learning.bandit
 
     # Reading
 
@@ -1301,13 +1300,13 @@ class SpectorMemory:
     ) -> list[Results]:
         learn = options.recall_mode == "learn" and options.as_of is None
         choice = Choice(options.profile, False, 1.0)
-        bandit = self._space.replica.learning.bandit
+        bandit = self._space.learning.bandit
         context: tuple[str, ...] = ()
         if learn or options.profile == AUTO:
             text = queries[0][0] if len(queries) == 1 else None
             context = tuple(options.tags)
             if not context and text is not None:
-                context = self._space.replica.graphs.tags_in(text)
+                context = self._space.tags_in(text)
         if options.profile == AUTO:
             choice = bandit.suggest(context)
             options = options.put_over({"profile": choice.profile})
@@ -1398,7 +1397,7 @@ class SpectorMemory:
         given = check_keys("why_not", keywords, names)
         chosen = resolve(options, given, self._recall_defaults)
         if chosen.profile == AUTO:
-            tags = tuple(chosen.tags) or self._space.replica.graphs.tags_in(asked[0] or "")
+            tags = tuple(chosen.tags) or self._space.tags_in(asked[0] or "")
             chosen = chosen.put_over({"profile": self.bandit.exploit(tags).profile})
         return why_not(self._space, self._models, memory_id, asked, chosen, self._situation(chosen))
 

@@ -306,15 +306,19 @@ class Cycles:
         self.failures = 0
         if self._every is not None:
             self._last = self._reflected(now)
-            self._before = len(space.replica.records)
+            self._before = self._memories()
 
     def _reflected(self, now: int) -> int:
         """When a cycle of any process ended last, else when the space had its first event."""
-        with self._space.journal.reader() as reader:
+        with self._space.journal.reader(whole=False) as reader:
             known = reader.meta_value(_REFLECTED, None)
             if known is None:
                 known = reader.first_event_time()
         return now if known is None else int(known)
+
+    def _memories(self) -> int:
+        with self._space.journal.reader(whole=False) as reader:
+            return reader.totals()["memories"].rows
 
     def run(self, cycle: Callable[[], ReflectionReport]) -> ReflectionReport:
         """Run it, or wait for the one that runs (RFL-9)."""
@@ -350,7 +354,7 @@ class Cycles:
             if self._closed or self._running or (self._thread and self._thread.is_alive()):
                 return
             many = self._stored >= max(_MANY, self._before)
-            self._stored, self._before = 0, len(self._space.replica.records)
+            self._stored, self._before = 0, self._memories()
             self._thread = threading.Thread(
                 target=self._alone, args=(now, many, reflect), name="spector-reflect", daemon=True
             )

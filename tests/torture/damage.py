@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -55,25 +55,26 @@ def small_space(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
-def answers(path: Path) -> list[Any]:
-    """All that can be asked of the small space."""
+def answers(path: Path) -> Iterator[Any]:
+    """All that can be asked of the small space, one after the other: one that is refused must not
+    hide that those before it were wrong."""
     with SpectorMemory.open(path, snapshot_every=None, clock=lambda: 10**12) as memory:
 
-        def recall(query: str, **more: Any) -> list[Any]:
+        def recall(query: Any, **more: Any) -> list[Any]:
             hits = memory.recall(query, k=50, recall_mode="observe", **more)
             return [(hit.id, round(hit.score, 6), hit.text) for hit in hits]
 
-        return [
-            recall("fox text"),
-            recall("text", tags=["t0"]),
-            recall("text", min_valence=25),
-            recall("text", author="Ann"),
-            recall("text", type="semantic", since=0),
-            recall("text", min_importance=0.2),
-            memory.browse(limit=100),
-            ["m1" in memory, "m2" in memory, len(memory)],
-            [edge.tolist() for edge in memory._space.replica.graphs.hebbian.edges()[:3]],
-        ]
+        yield recall("fox text")  # before anything that looks at the tables as a whole
+        yield recall("snow")
+        yield recall([1.0, 2.0])
+        yield recall("text", tags=["t0"])
+        yield recall("text", min_valence=25)
+        yield recall("text", author="Ann")
+        yield recall("text", type="semantic", since=0)
+        yield recall("text", min_importance=0.2)
+        yield memory.browse(limit=100)
+        yield ["m1" in memory, "m2" in memory, len(memory)]
+        yield [edge.tolist() for edge in memory._space.replica.graphs.hebbian.edges()[:3]]
 
 
 def _changes(path: Path, names: Iterable[str], share: float, seed: int) -> list[Change]:
@@ -168,16 +169,16 @@ def every_byte(folder: Path, rounds: int, seed: int) -> Outcome:
     """R5: whatever changes in a file, answers are right or refused."""
     original = folder / "original"
     small_space(original)
-    right = answers(original)
+    right = list(answers(original))
     snapshot = next(original.glob("snapshot-*")).name
     files = [f"{snapshot}/{path.name}" for path in sorted((original / snapshot).iterdir())]
 
     def judge(path: Path) -> str:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            found = answers(path)
-        if found != right:
-            return "WRONG answers"
+            for place, (found, expected) in enumerate(zip(answers(path), right, strict=True)):
+                if found != expected:
+                    return f"WRONG answer {place}"
         return "set-aside" if seen else "right"
 
     def recognised(path: Path) -> str:

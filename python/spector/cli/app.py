@@ -977,7 +977,7 @@ def _with_stored(settings: Sequence[Setting], path: Path) -> tuple[Setting, ...]
 
     journal = Journal.existing(path)
     try:
-        with journal.reader() as reader:
+        with journal.reader(whole=False) as reader:
             stored = reader.meta()
     finally:
         journal.close()

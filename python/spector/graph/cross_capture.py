@@ -19,7 +19,8 @@ class CrossCapture(Exportable):
     """The memories of each tag, the tags of each memory, and steps from one to the other.
 
     Tags are folded (GEN-6). There is no file: the index is made from the tags of the memories
-    (`add_many`), and is then equal to one that grew with them (XCP-1).
+    (`add_many`, or `restore` of what `table` gave), and is then equal to one that grew with them
+    (XCP-1).
 
     Any thread may call any method: reads take no lock and see whole changes or none, writers take
     turns.
@@ -119,6 +120,35 @@ class CrossCapture(Exportable):
             Places in `names`; those of a memory are in the order given.
         """
         return self._core.table()
+
+    def restore(
+        self, names: Sequence[str], slots: ArrayLike, ends: ArrayLike, tags: ArrayLike
+    ) -> None:
+        """Of a new index: have what the `table` of another one gave.
+
+        Parameters
+        ----------
+        names : sequence of str
+            In folded form.
+        slots, ends, tags : array_like of int
+            As `table` has them.
+
+        Raises
+        ------
+        ValueError
+            They do not belong together, or some memory has tags already; nothing has changed.
+        """
+        if isinstance(names, (str, bytes)) or not isinstance(names, Sequence):
+            raise TypeError(f"names must be a sequence of str, not {arguments.kind(names)}")
+        for name in names:
+            if arguments.tag("each of names", name) != name:
+                raise ValueError(f"each of names must be in folded form, got {name!r}")
+        self._core.restore(
+            names,
+            arguments.slots("slots", slots),
+            arguments.integers("ends", ends, np.uint64),
+            arguments.integers("tags", tags, np.uint32),
+        )
 
     def match(self, tags: Iterable[str], mode: str = "all") -> NDArray[np.uint32]:
         """The memories that have the tags, exactly (TAG-2).

@@ -10,6 +10,7 @@ is left out and named in `degraded` (EXP-5).
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spector import _core
+from spector.errors import CorruptionError
 from spector.graph import EntityDirectory
 from spector.store.graphs import Graphs
 from spector.store.journal import Reader
@@ -406,6 +408,8 @@ def widen(context: RecallContext, reader: Reader) -> None:
             reached = Reached(name, weights[name], best or 1.0, paths)
             try:
                 step(widening, reached)
+            except (CorruptionError, sqlite3.Error):  # of the journal
+                raise
             except Exception as error:  # the answer is the one without this step
                 context.degraded.append(f"{name}: {type(error).__name__}: {error}"[:200])
                 continue

@@ -79,7 +79,7 @@ def recall_many(
             for (text, _), (query, errors) in zip(queries, encoded, strict=True)
         ]
 
-    return space.read(work)
+    return space.read(work, whole=False)
 
 
 def as_of(options: RecallOptions, now: int) -> int:

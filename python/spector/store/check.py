@@ -163,7 +163,7 @@ def check_journal(journal: Journal) -> Report:
     memories = events = 0
     problems: list[str] = []
     try:
-        with journal.reader() as reader:
+        with journal.reader(whole=False) as reader:
             problems.extend(reader.problems())
             audit = Audit()
             for row in reader.every_row():

@@ -26,6 +26,7 @@ from .learning import partners, tag_hash
 from .mentions import Mentions
 from .model import Event, EventType, MemoryRow, about_of, tags_of
 from .names import EntityNames, NameIndex
+from .parts import Parts
 from .snapshots import load_array, load_json, save_array, save_json
 
 #: How many memories before it in its session a new one is associated with (HEB-5, AM-14).
@@ -56,10 +57,11 @@ def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
     return tuple([other for other in numbers if other != number])
 
 
-class Graphs:
+class Graphs(Parts):
     """The stores of layers 1 to 4. Any thread may read; one at a time calls the methods below."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.hebbian = HebbianGraph()
         self.temporal = TemporalChain()
         self.coactivation = TagCoActivation()
@@ -86,6 +88,9 @@ class Graphs:
 
     def feed(self, events: Sequence[Event]) -> None:
         """Let events that follow each other change the session layers."""
+        events = [event for event in events if event.type != EventType.RECALL]
+        if not events:
+            return
         links: list[tuple[int, int, int, int]] = []
         ends: list[int] = []  # of pairs: one, and in `others` the other, in `deltas` how much
         others: list[int] = []
@@ -346,6 +351,7 @@ class Graphs:
 
     def take_told(self, told: Restored, event: int) -> None:
         """Have that, of the reflection that was this event."""
+        self.load_all()
         self.mentions, self.names, size = told
         self.entities = self.mentions.directory
         self.told_by = event
@@ -365,21 +371,17 @@ class Graphs:
         save_array(folder / "tagged.npy", tagged.astype("<u4"))
         save_array(folder / "tags.npy", uses.astype("<u4"))
         save_array(folder / "tag-ends.npy", ends.astype("<u8"))
-        self.save_learned(folder, tags=tags)
+        self.save_learned(folder)
         self.mentions.save_parts(folder)
-        names = {
-            "about": self.names.added,
-            "authors": self.authors.added,
-            "told_by": self.told_by,
-        }
+        names = {"tags": tags, "about": self.names.added, "authors": self.authors.added}
         save_json(folder / "names.json", names)
         save_array(folder / "authors.npy", self._author_of.astype("<u4"))
 
-    def save_learned(self, folder: Path, **more: Any) -> None:
-        """Write what does not follow from rows; with the plain values of it, `more`."""
+    def save_learned(self, folder: Path) -> None:
+        """Write what does not follow from rows."""
         self.hebbian.save(folder / "hebbian.graph")
         self.temporal.save(folder / "temporal.chain")
-        save_json(folder / "sessions.json", {**self.sessions(), **more})
+        save_json(folder / "sessions.json", self.sessions())
 
     def sessions(self) -> dict[str, Any]:
         """What is remembered of sessions to go on with them, as plain values."""
@@ -390,39 +392,34 @@ class Graphs:
             "newest": [(session, self._newest[session]) for session in sorted(self._newest)],
         }
 
-    def load_learned(self, folder: Path) -> dict[str, Any]:
-        """Take what `save_learned` wrote; returns its plain values."""
+    def load_learned(self, folder: Path) -> None:
+        """Take what `save_learned` wrote."""
+        self.load_all()
         self.hebbian = HebbianGraph.load(folder / "hebbian.graph")
         self.temporal = TemporalChain.load(folder / "temporal.chain")
-        stored: dict[str, Any] = load_json(folder / "sessions.json")
-        self._size = stored["size"]
-        self._sessions = {name: number for number, name in enumerate(stored["sessions"], 1)}
-        self._recent = {session: tuple(slots) for session, slots in stored["recent"]}
-        self._recent_in = {}
-        for session, slots in self._recent.items():
-            for slot in slots:
-                self._recent_in[slot] = (*self._recent_in.get(slot, ()), session)
-        self._newest = dict(stored["newest"])
-        self._newest_in = {slot: session for session, slot in self._newest.items()}
-        return stored
+        self.__dict__.update(_sessions(folder))
 
     def load_parts(self, folder: Path) -> None:
-        """Of new graphs: take what `save_parts` wrote."""
-        stored = self.load_learned(folder)
-        self._put_until = self._size
-        self.coactivation = TagCoActivation.load(folder / "coactivation.dat")
-        names = [stored["tags"][number] for number in load_array(folder / "tags.npy").tolist()]
-        ends = load_array(folder / "tag-ends.npy").tolist()
-        uses = [names[first:end] for first, end in zip([0, *ends], ends, strict=False)]
-        self.capture.add_folded(load_array(folder / "tagged.npy").astype(np.uint32), uses)
-        self.mentions.load_parts(folder)
-        self.entities = self.mentions.directory
-        names = load_json(folder / "names.json")
-        self.names.add_all(names["about"])
-        self.told_by = names["told_by"]
-        self.authors.add_all(names["authors"])
-        self._author_numbers = {fold(name): number for name, number in names["authors"]}
-        self._author_of = load_array(folder / "authors.npy").astype(np.uint32)
+        """Of new graphs: take what `save_parts` wrote, each part when it is first used."""
+
+        def sessions() -> dict[str, Any]:
+            found = _sessions(folder)
+            return {**found, "_put_until": found["_size"]}
+
+        def mentions() -> dict[str, Any]:
+            found = Mentions()
+            found.load_parts(folder)
+            return {"mentions": found, "entities": found.directory}
+
+        self.leave(lambda: {"hebbian": HebbianGraph.load(folder / "hebbian.graph")}, "hebbian")
+        self.leave(lambda: {"temporal": TemporalChain.load(folder / "temporal.chain")}, "temporal")
+        self.leave(
+            lambda: {"coactivation": TagCoActivation.load(folder / "coactivation.dat")},
+            "coactivation",
+        )
+        self.leave(mentions, "mentions", "entities")
+        self.leave(sessions, *_SESSIONS, "_put_until")
+        self.leave(lambda: _names(folder), *_NAMES)
 
     def bytes(self) -> dict[str, int]:
         """Memory of each layer (BUD-7)."""
@@ -434,3 +431,38 @@ class Graphs:
             "names": self.names.memory_usage() + self.authors.memory_usage(),
             **self.mentions.bytes(),
         }
+
+
+#: What `Graphs` keeps of sessions, and what of names.
+_SESSIONS: Final = ("_size", "_sessions", "_recent", "_recent_in", "_newest", "_newest_in")
+_NAMES: Final = ("capture", "names", "authors", "_author_numbers", "_author_of")
+
+
+def _sessions(folder: Path) -> dict[str, Any]:
+    stored = load_json(folder / "sessions.json")
+    recent = {session: tuple(slots) for session, slots in stored["recent"]}
+    recent_in: dict[int, tuple[int, ...]] = {}
+    for session, slots in recent.items():
+        for slot in slots:
+            recent_in[slot] = (*recent_in.get(slot, ()), session)
+    newest = dict(stored["newest"])
+    numbers = {name: number for number, name in enumerate(stored["sessions"], 1)}
+    newest_in = {slot: session for session, slot in newest.items()}
+    values = (stored["size"], numbers, recent, recent_in, newest, newest_in)
+    return dict(zip(_SESSIONS, values, strict=True))
+
+
+def _names(folder: Path) -> dict[str, Any]:
+    stored = load_json(folder / "names.json")
+    slots, ends, uses = (
+        load_array(folder / f"{name}.npy").astype(dtype)
+        for name, dtype in (("tagged", np.uint32), ("tag-ends", np.uint64), ("tags", np.uint32))
+    )
+    capture = CrossCapture()
+    capture.restore(stored["tags"], slots, ends, uses)
+    names, authors = EntityNames(), NameIndex()
+    names.add_all(stored["about"])
+    authors.add_all(stored["authors"])
+    numbers = {fold(name): number for name, number in stored["authors"]}
+    author_of = load_array(folder / "authors.npy").astype(np.uint32)
+    return dict(zip(_NAMES, (capture, names, authors, numbers, author_of), strict=True))

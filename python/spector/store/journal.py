@@ -356,6 +356,8 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._connection = connection
         self._where = where
+        #: Whether a memory that was asked for by its slot was not there.
+        self.missed = False
         #: Rows that were verified before and are those of this reader's state (see `Space.read`).
         self.kept: dict[int, MemoryRow] | None = None
         #: The slots that filters keep, likewise.
@@ -440,6 +442,12 @@ class Reader:
 
     def rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
         """The memories in these slots (ascending), verified; an empty slot is left out."""
+        found = self._known_rows(slots)
+        if len(found) < len(slots):
+            self.missed = True
+        return found
+
+    def _known_rows(self, slots: Sequence[int]) -> dict[int, MemoryRow]:
         found: dict[int, MemoryRow] = {}
         kept = self.kept
         if kept is not None:
@@ -514,15 +522,17 @@ class Reader:
 
     def events_crc(self, last: int) -> int | None:
         """The sum of the checksums of all events up to `last`, also of those that were taken out;
-        None if that is not known."""
+        None if that is not known. Those after it are read, the others follow from the totals."""
         pruned = self.pruned()
         if last < pruned.until:
             return pruned.known.get(str(last))
+        total = self.totals()["events"]
         count, crc_sum = self._connection.execute(
-            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq > ? AND seq <= ?",
-            (pruned.until, last),
+            "SELECT count(*), coalesce(sum(crc), 0) FROM events WHERE seq > ?", (last,)
         ).fetchone()
-        return add_crc(pruned.ever_crc, crc_sum) if count == last - pruned.until else None
+        if total.rows - pruned.kept - count != last - pruned.until:
+            return None
+        return add_crc(pruned.ever_crc, total.crc_sum - pruned.kept_crc - crc_sum)
 
     def quick_problems(self) -> Iterator[str]:
         """Where counts and checksum sums of the tables differ from the totals; no row is read."""
@@ -801,9 +811,9 @@ class Reader:
                 yield f"SQLite integrity check: {message}"
         yield from self._schema_problems()
 
-    def require_sound(self) -> None:
-        """Raise the first of the `problems`."""
-        for problem in self.problems():
+    def require_schema(self) -> None:
+        """Raise if tables or indexes are not those of this version."""
+        for problem in self._schema_problems():
             raise damaged(self._where, problem)
 
     def _schema_problems(self) -> Iterator[str]:
@@ -1427,6 +1437,7 @@ class Journal:
         self._closed = False
         self._pid = os.getpid()
         self._broken = False
+        self.sound = path is None  # see `check_whole`
         # What this connection committed last: `PRAGMA data_version` and the end of the journal.
         self._known: tuple[int, Tail] | None = None
         # Held while the write connection is in use; with one connection for all, readers too.
@@ -1463,6 +1474,16 @@ class Journal:
         with translated(str(path)):
             _check_folder(folder)
             return cls(path, busy_timeout)
+
+    def check_whole(self) -> None:
+        """Once: raise what is wrong with the tables as a whole (AM-18). Opening a space from a
+        snapshot leaves it to the first who depends on it."""
+        if self.sound or self._closed:
+            return
+        with self.reader(whole=False) as reader:
+            for problem in itertools.chain(reader.problems(), reader.quick_problems()):
+                raise damaged(self.where, problem)
+        self.sound = True
 
     # Connections
 
@@ -1584,8 +1605,14 @@ class Journal:
             )
         self.check_unchanged()
 
-    def reader(self, *, begin: bool = True) -> _Reading:
-        """A read transaction, begun here or later by the caller."""
+    def reader(self, *, begin: bool = True, whole: bool = True) -> _Reading:
+        """A read transaction, begun here or later by the caller.
+
+        `whole`: the tables have been looked at as a whole (`check_whole`). Who asks for rows by
+        their slots or for the next events need not: each is verified.
+        """
+        if whole:
+            self.check_whole()
         return _Reading(self, begin)
 
     def borrow(self) -> sqlite3.Connection:
@@ -1631,8 +1658,11 @@ class Journal:
                     connection.close()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """A write transaction: committed at the end of the block, undone if anything is raised."""
+    def transaction(self, *, whole: bool = True) -> Iterator[Transaction]:
+        """A write transaction: committed at the end of the block, undone if anything is raised;
+        `whole` as for a `reader`."""
+        if whole:
+            self.check_whole()
         with translated(self.where):
             self._turn.acquire()
             try:

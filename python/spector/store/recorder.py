@@ -76,13 +76,13 @@ class Recorder:
         """What could not be committed waits on."""
         self._records.extendleft(reversed(records))
 
-    def flush(self) -> None:
-        """Commit what waits."""
+    def flush(self, *, last: bool = False) -> None:
+        """Commit what waits; `last` as for `Space.write`."""
         records = self.take()
         if not records:
             return
         try:
-            self._space.write(lambda transaction: transaction.recalled(records))
+            self._space.write(lambda transaction: transaction.recalled(records), last=last)
         except BaseException:
             self.give_back(records)
             raise
@@ -113,7 +113,7 @@ class Recorder:
         self._closed = True
         self._wake.set()
         try:
-            self.flush()
+            self.flush(last=True)
         except SpectorError as error:
             self.failures += 1
             _log.warning("recalls could not be recorded: %s", error)

@@ -39,6 +39,7 @@ from .model import (
     VectorRow,
 )
 from .nearby import Nearby
+from .parts import Parts
 from .snapshots import load_json, save_json
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
 
@@ -74,8 +75,8 @@ class Shape:
     token_dimensions: int = 0
 
 
-class Replica:
-    """The stores. Readers of any thread may use them; one thread at a time calls `apply`."""
+class Replica(Parts):
+    """The stores. Readers of any thread may use them; one thread at a time changes them."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Replica:
         ann: bool = False,
         bandit: ProfileAdaptor | None = None,
     ) -> None:
+        super().__init__()
         self.shape = shape
         self.keywords = keywords
         self.index = settings.index()
@@ -100,7 +102,7 @@ class Replica:
         # whoever still reads the state before it leaves its rows in the old one.
         self.kept: dict[int, MemoryRow] = {}
         self.kept_matches: dict[Filter, npt.NDArray[np.uint32]] = {}
-        self._filled = True  # False between `load_parts` and `fill`
+        self.filled = True  # False between `load_parts` and `fill`, if that has something to do
 
     def feed(self, events: Sequence[Event]) -> None:
         """Let events, in their order, teach what does not follow from the rows."""
@@ -165,7 +167,7 @@ class Replica:
             self.index.put(slots, texts, [row[3] for row in rows.values()])
         found = self._vectors_by_kind(vectors)
         self._put_records(slots, rows, found["dense"])
-        if self._filled:
+        if self.filled:
             self._put_sparse(slots, found["sparse"])
             self._put_tokens(slots, found["tokens"])
 
@@ -193,7 +195,7 @@ class Replica:
         contradicted = [bool(row[18] & CONTRADICTED) for row in rows.values()]
         if not vectors:
             self.records.put_table(slots, table, flags, contradicted)
-            if self.nearby is not None and self._filled:
+            if self.nearby is not None and self.filled:
                 self.nearby.remove(slots)
             return
         has = np.asarray([slot in vectors for slot in rows])
@@ -212,7 +214,7 @@ class Replica:
                 np.asarray(contradicted)[chosen].tolist(),
                 dense,
             )
-            if self.nearby is None or not self._filled:
+            if self.nearby is None or not self.filled:
                 continue
             if dense is None:
                 self.nearby.remove(some)
@@ -247,7 +249,7 @@ class Replica:
     # arrays go through `save_json` and `save_array` of `snapshots.py`. What is saved must be the
     # state after the last event that was applied, and loading must give that state back. What
     # follows from rows alone may be left out and made in `fill` instead. The checksums of the files
-    # hold when they are loaded; a store that raises then has the whole snapshot set aside.
+    # hold when a space is opened; a store that raises later has the replica made anew.
 
     def save_parts(self, folder: Path) -> None:
         """Write the stores into a folder. Readers go on, nobody changes the replica meanwhile."""
@@ -258,6 +260,7 @@ class Replica:
             folder,
             suppressed=sorted(self.suppressed),
             reminders=sorted(self.reminders.items()),
+            told_by=self.graphs.told_by,
         )
 
     def _save_learning(self, folder: Path, **more: Any) -> None:
@@ -291,21 +294,37 @@ class Replica:
             self._load_learning(folder)
 
     def load_parts(self, folder: Path) -> None:
-        """Of a new replica: take the stores that `save_parts` wrote."""
+        """Of a new replica: take the stores that `save_parts` wrote, the large ones when they are
+        first used."""
         if self.keywords:
             self.index.load(folder / "bm25.idx")
-        self.records = RecordStore.load(folder / "records.seg")
+        self.leave(lambda: {"records": RecordStore.load(folder / "records.seg")}, "records")
         self.graphs.load_parts(folder)
         stored = self._load_learning(folder)
         self.suppressed = frozenset(stored["suppressed"])
         self.reminders = dict(stored["reminders"])
-        self._filled = False
+        self.graphs.told_by = stored["told_by"]
+        self.filled = not self.shape.sparse and not self.shape.tokens and self.nearby is None
+
+    def complete(self) -> None:
+        """Load what is not there yet."""
+        self.failed = self.graphs.failed = None
+        self.load_all()
+        self.graphs.load_all()
+
+    @property
+    def partial(self) -> bool:
+        """Whether something is not loaded yet."""
+        return bool(self.absent or self.graphs.absent)
+
+    @property
+    def broken(self) -> Exception | None:
+        """Why a part could not be loaded when it was used."""
+        return self.failed or self.graphs.failed
 
     def fill(self, reader: Reader, batch: int) -> None:
         """After `load_parts` and the events since: make what is not in a snapshot from the rows."""
-        self._filled = True
-        if not self.shape.sparse and not self.shape.tokens and self.nearby is None:
-            return
+        self.filled = True
         slots = [slot for slot, _ in reader.slots() if slot not in self.suppressed]
         for start in range(0, len(slots), batch):
             part = slots[start : start + batch]

@@ -27,7 +27,7 @@ from spector.errors import CorruptionError, SpectorError, VersionError
 
 from .journal import LOCK_NAME, locked, sync
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST: Final = "manifest.json"
 KEPT: Final = 2
 ASIDE: Final = ".corrupt-"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import logging
 import operator
 import threading
 import warnings
@@ -51,7 +52,7 @@ from .journal import (
     damaged,
     translated,
 )
-from .learning import recalled_slots
+from .learning import Learning, recalled_slots
 from .model import Event, EventType, MemoryRow, VectorRow
 from .replica import Replica, Settings, Shape
 
@@ -72,6 +73,8 @@ _AUDITS: Final = ("tags", "valence", "rows")
 ERASED: Final = "erased"
 #: The setting that says at which event it was last seen whether there is something to prune.
 LOOKED: Final = "looked"
+
+_log = logging.getLogger("spector")
 
 
 class _Own(NamedTuple):
@@ -121,40 +124,55 @@ class Space:
     @functools.cached_property
     def key(self) -> str:
         """What tells it from other spaces: 8 hexadecimal digits."""
-        with self.journal.reader() as reader:
+        with self.journal.reader(whole=False) as reader:
             return str(reader.setting("store_id"))[:8]
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells the analyzer from others."""
+        return self._replica.index.fingerprint
 
     # Reading
 
-    def read(self, work: Callable[[Reader, Replica], T]) -> T:
+    def read(self, work: Callable[[Reader, Replica], T], *, whole: bool = True) -> T:
         """Run `work` on one state: the journal and the replica it sees are equally old.
 
         It is repeated when another thread changed the replica meanwhile, so it must only read.
+        `whole` as for a reader of the journal.
         """
         for _ in range(_TRIES):
             written = self._written  # committed, so this reader sees it
-            with self.journal.reader() as reader:
+            with self.journal.reader(whole=whole) as reader:
                 newest = reader.newest_event()
                 self._check_not_older(newest, written)
-                if newest > self._applied and not self._nearly(newest):
+                behind = newest > self._applied and not self._nearly(newest)
+                if behind or self._replica.broken is not None:
                     with self._apply_lock:
+                        if self._replica.broken is not None:
+                            self._complete()
                         self._catch_up(reader, newest)
                 # Taken before the version is looked at: if that is this reader's, so is this.
                 reader.kept = self._replica.kept
                 reader.kept_matches = self._replica.kept_matches
-                reader.audit = self._audit if len(self._audited) < len(_AUDITS) else None
+                checked = self.journal.sound and len(self._audited) == len(_AUDITS)
+                reader.audit = None if checked else self._audit
                 version = self._version
                 if version % 2 or (self._applied != newest and not self._nearly(newest)):
                     continue
+                replica = self._replica
                 try:
-                    result = work(reader, self._replica)
+                    result = work(reader, replica)
                 except Exception:
-                    if self._version == version:
+                    if self._version == version and replica.broken is None:
+                        self.journal.check_whole()  # if it is damaged, that says more
                         raise
                     continue  # what was read did not fit because the replica moved on
-                if self._version == version:
+                if self._version == version and replica.broken is None:
+                    if reader.missed:
+                        self.journal.check_whole()
                     return result
-        with self.journal.reader(begin=False) as reader, self._apply_lock:
+        with self.journal.reader(begin=False, whole=whole) as reader, self._apply_lock:
+            self._complete()
             reader.begin()
             newest = reader.newest_event()
             self._check_not_older(newest, self._applied)
@@ -177,12 +195,18 @@ class Space:
 
     # Writing
 
-    def write(self, change: Callable[[Transaction], T], *, later: bool = False) -> T:
+    def write(
+        self, change: Callable[[Transaction], T], *, later: bool = False, last: bool = False
+    ) -> T:
         """Run `change` in one transaction; when this returns it is durable, and whoever asks the
         replica sees it.
 
         `later`: it stores memories and does not look at the replica, which may follow later.
+        `last`: this object is about to be closed, so the replica need not follow, and to look at
+        the tables as a whole is left to others; all that it reads is verified.
         """
+        if not last:
+            self.journal.check_whole()
         if later:
             behind = self._written - self._applied >= _LATER
         else:
@@ -190,7 +214,7 @@ class Space:
         if behind:
             self.catch_up()
         with self._write_lock:
-            with self.journal.transaction() as transaction:
+            with self.journal.transaction(whole=False) as transaction:
                 newest = transaction.newest_event()
                 self._check_not_older(newest, max(self._applied, self._written))
                 if newest > self._applied and not later:
@@ -200,7 +224,9 @@ class Space:
                 events = transaction.log
                 if events and {event.type for event in events} == {EventType.REFLECT}:
                     self._soft = (events[0].seq, events[-1].seq)
-            if events:
+            if events and last:
+                self._written = events[-1].seq
+            elif events:
                 self._follow(transaction, later)
         if events and transaction.settings_changed:
             self.catch_up()
@@ -218,6 +244,8 @@ class Space:
             if transaction.settings_changed:  # the journal has what it does
                 return
             with self._apply_lock:
+                if self._applied < last:
+                    self._complete()
                 if self._applied < last:
                     self._replica.feed(events)
                     self._applied = last
@@ -262,11 +290,19 @@ class Space:
 
     def catch_up(self) -> None:
         """Apply what others committed, outside any write transaction (AM-21)."""
-        with self.journal.reader() as reader:
+        with self.journal.reader(whole=False) as reader:
             newest = reader.newest_event()
             if newest > self._applied:
                 with self._apply_lock:
                     self._catch_up(reader, newest)
+
+    def complete(self) -> None:
+        """Have all of the replica in memory, with all that this object wrote."""
+        if self._own:
+            self.catch_up()
+        if self._replica.partial:
+            with self._apply_lock:
+                self._complete()
 
     # Upkeep
 
@@ -305,6 +341,7 @@ class Space:
         `renew` if there is such a checkpoint already, or one of a reflection, which then are
         replaced.
         """
+        self.complete()
         with self._exclusive(timeout) as folder:
             with self.journal.reader() as reader, self._apply_lock:
                 self._catch_up(reader, reader.newest_event())
@@ -334,7 +371,7 @@ class Space:
         if newest - self._looked < self.snapshot_every:
             return
         try:
-            with self.journal.reader() as reader:
+            with self.journal.reader(whole=False) as reader:
                 pruned = reader.pruned()
                 self._looked = max(pruned.until, reader.meta_value(LOOKED, 0))
                 totals = reader.totals()
@@ -357,6 +394,7 @@ class Space:
         it is: it depends on what memories said until now, which nobody knows any more who reads
         their latest rows.
         """
+        self.complete()
         with self.journal.reader() as reader, self._apply_lock:
             self._catch_up(reader, reader.newest_event())
             before, until = reader.told(), self._applied
@@ -406,7 +444,7 @@ class Space:
             Another process is at it for longer than `timeout`, by default that of the journal.
         """
         self.journal.check_writable()
-        self.catch_up()
+        self.complete()
         with self._exclusive(timeout) as folder:
             if folder is None or not self._keywords:
                 raise ConfigurationError(
@@ -493,12 +531,18 @@ class Space:
             told = None if own else self._told(reader)  # before readers have to wait
             self._change(lambda: self._feed(own) if own else self._replay(reader, told), newest)
 
+    def _complete(self) -> None:
+        """Load what of a snapshot nobody used so far. Needs `_apply_lock`."""
+        if self._replica.partial:
+            self._change(self._replica.complete, self._applied)
+
     def _told(self, reader: Reader) -> tuple[Restored, Told] | None:
         """What a reflection made that the replica does not have yet. Needs `_apply_lock`."""
         told = reader.told()
         graphs = self._replica.graphs
         if told.event <= graphs.told_by:
             return None
+        self.journal.check_whole()  # it matters which slots there are
         with translated("the checkpoint of a reflection"):
             living = (slot for slot, _ in reader.slots())
             size = reader.highest_slot() + 1
@@ -555,6 +599,7 @@ class Space:
     def _begin_pruned(self, reader: Reader, pruned: Pruned) -> dict[int, int]:
         """Begin a replay before `pruned.until`: have at once what all events up to that taught, as
         only the rows follow from those that are left. Returns what there is to apply."""
+        self.journal.check_whole()
         reader.check_kept(pruned)
         last: dict[int, int] = {}
         if self._applied:  # which memories were forgotten or recalled since, nothing says
@@ -618,11 +663,16 @@ class Space:
         gone = [slot for slot, kind in last.items() if kind == EventType.FORGET]
         self._replica.apply(gone, put, vectors, touched, told)
 
-    def _change(self, work: Callable[[], T], newest: int) -> T:
+    def _change(self, work: Callable[[], object], newest: int) -> None:
         """Change the replica to the state after event `newest`. Needs `_apply_lock`."""
         self._version += 1
         try:
-            result = work()
+            try:
+                work()
+            except Exception:
+                if self._replica.broken is None:
+                    raise
+                newest = self._renew()  # the snapshot is gone of which it needed a part
             self._applied = newest
         except BaseException:
             # Half applied: start over at the next call.
@@ -631,16 +681,28 @@ class Space:
             raise
         finally:
             self._version += 1
-        return result
+
+    def _renew(self) -> int:
+        """Make the replica anew from the journal; returns the event up to which."""
+        self._replica = self._new_replica(self._replica.shape)
+        self._applied = 0
+        with self.journal.reader() as reader:
+            self._replay(reader)
+            return reader.newest_event()
 
     # Opening and closing
 
     def load(self) -> None:
         """Build the replica: from the newest snapshot that is sound and the events since, else from
-        the whole journal, and check on the way that it is all there."""
-        with self.journal.reader() as reader, self._apply_lock:
-            if not self._load_snapshot(reader):
-                self._rebuild(reader)
+        the whole journal, after a check that it is all there."""
+        with self.journal.reader(whole=False) as reader, self._apply_lock:
+            reader.require_schema()
+            self._load(reader)
+
+    def _load(self, reader: Reader) -> None:
+        if not self._load_snapshot(reader):
+            self.journal.check_whole()
+            self._rebuild(reader)
 
     def _rebuild(self, reader: Reader) -> None:
         """Build the replica from the whole journal. Needs `_apply_lock`."""
@@ -663,15 +725,15 @@ class Space:
             replica = self._replica_of(reader, event, path)
             if replica is None:
                 continue
-            for problem in reader.quick_problems():
-                raise damaged(self.journal.where, problem)
-            self._replica, self._applied, self._saved = replica, event, event
 
-            def catch_up() -> None:
+            def go_on(event: int = event, replica: Replica = replica) -> None:
+                self._replica, self._applied, self._saved = replica, event, event
                 self._replay(reader)
-                self._replica.fill(reader, _SLOTS_AT_ONCE)
+                if not self._replica.filled:
+                    self.journal.check_whole()
+                    self._replica.fill(reader, _SLOTS_AT_ONCE)
 
-            self._change(catch_up, reader.newest_event())
+            self._change(go_on, reader.newest_event())
             self._audited = set()
             return True
         return False
@@ -697,6 +759,8 @@ class Space:
             if manifest.origin != origin:
                 raise VersionError(f"{path} was made with other settings or another analyzer")
             replica.load_parts(path)
+            if not replica.filled:
+                replica.complete()
         except FileNotFoundError:  # another process replaced it just now
             return None
         except Exception as error:  # whatever loading what is damaged raises
@@ -725,6 +789,7 @@ class Space:
         are compared with the replica's, which are of files with checksums; for the rest the rows
         are read.
         """
+        self.journal.check_whole()
         needed = {
             name
             for name, given in (
@@ -783,10 +848,27 @@ class Space:
 
     @property
     def replica(self) -> Replica:
-        """The stores as they are, with all that this object wrote. Not for use in `read`."""
+        """The stores as they are, all of them, with all that this object wrote. Not for use in
+        `read`."""
+        self.complete()
+        return self._replica
+
+    @property
+    def learning(self) -> Learning:
+        """What recalls and their outcomes taught, as it is."""
         if self._own:
             self.catch_up()
-        return self._replica
+        return self._replica.learning
+
+    def tags_in(self, text: str) -> tuple[str, ...]:
+        """The tags of memories that occur in a text; see `Graphs.tags_in`."""
+        replica = self._replica
+        try:
+            return replica.graphs.tags_in(text)
+        except Exception:
+            if replica.broken is None:
+                raise
+            return self.replica.graphs.tags_in(text)
 
     def close(self) -> None:
         """Wait for the calls in progress (see `Journal.close`) and close the journal."""

@@ -119,7 +119,7 @@ def check_erased(path: object, memory_id: str, text: str | None = None) -> Erasu
     found: list[str] = []
     journal = Journal.existing(folder)
     try:
-        with journal.reader() as reader:
+        with journal.reader(whole=False) as reader:
             if reader.has(memory_id):
                 found.append(f"the memory {memory_id!r} is there")
             free = reader.free_pages()
