@@ -21,7 +21,9 @@ struct ScoredSlot {
 // score that later ones must reach. Scores are above 0, so that their bits compare as they do.
 class TopK {
  public:
-  explicit TopK(std::size_t k) : k_(k), limit_(k + std::max<std::size_t>(k, 16)) {}
+  explicit TopK(std::size_t k) : k_(k), limit_(k + std::max<std::size_t>(k, 16)) {
+    keys_.reserve(std::min(limit_, kFew));
+  }
 
   // What scores below this cannot enter; an equal score can, by its slot.
   [[nodiscard]] float threshold() const noexcept {

@@ -79,9 +79,9 @@ class U32Map {
     return table == nullptr ? kNone : value_of(locate(*table, key).entry);
   }
 
-  // Asks for what `find` and `insert` of an added key look at first. For the writer.
+  // Asks for what `find` and `insert` of an added key look at first.
   void prefetch(std::uint32_t key) const noexcept {
-    const Table* table = current();
+    const Table* table = table_.load(std::memory_order_acquire);
     if (table == nullptr) return;
     __builtin_prefetch(&table->buckets[FrozenKeys::hash(key) & (table->n_buckets - 1)]);
   }

@@ -41,10 +41,22 @@ std::span<const T> span_of(const py::array_t<T, py::array::c_style>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
+// One-dimensional and not initialised. As py::array_t makes it, but without lists of its shape and
+// strides on the heap: a search of a small index takes hardly longer than those.
+template <class Array>
+Array new_array(std::size_t n) {
+  const auto& numpy = py::detail::npy_api::get();
+  const auto size = static_cast<Py_intptr_t>(n);
+  PyObject* made = numpy.PyArray_NewFromDescr_(
+      numpy.PyArray_Type_, py::dtype::of<typename Array::value_type>().release().ptr(), 1, &size,
+      nullptr, nullptr, 0, nullptr);
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<Array>(made);
+}
+
 std::pair<Rows, Scores> to_arrays(const std::vector<Hit>& hits) {
-  const auto n = static_cast<py::ssize_t>(hits.size());
-  Rows rows(n);
-  Scores scores(n);
+  auto rows = new_array<Rows>(hits.size());
+  auto scores = new_array<Scores>(hits.size());
   std::int64_t* row = rows.mutable_data();
   float* score = scores.mutable_data();
   for (const Hit& hit : hits) {
@@ -414,7 +426,8 @@ py::object search_plain(const TokenIndex& index, const py::object& token_ids, co
     const GilRelease release;
     hits = index.search(tokens, static_cast<std::size_t>(limit));
   }
-  return py::cast(to_arrays(hits));
+  auto [rows, scores] = to_arrays(hits);
+  return py::make_tuple(std::move(rows), std::move(scores));
 }
 
 // One tuple per compound: (text range in code points, identifier, tokens as (text, part, word,

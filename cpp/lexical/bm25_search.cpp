@@ -62,10 +62,28 @@ LengthNorm length_norm(const Bm25State& state) noexcept {
           average > 0 ? static_cast<float>(state.k1 * state.b / average) : 0.0F};
 }
 
+// Calls visit(segment, place) for each segment that a term has a place in.
+template <class Visit>
+void for_each_list(const Bm25State& state, std::span<const QueryTerm> query, const Visit& visit) {
+  for (const Segment* segment : state.segments) {
+    for (const QueryTerm& term : query) {
+      const std::uint32_t place = segment->place(term.term);
+      if (place != Segment::kNone) visit(*segment, place);
+    }
+  }
+}
+
 // Terms with live documents, duplicates joined, in order of first appearance.
 std::vector<Term> known_terms(const Bm25State& state, const EpochDomain::Pin& pin,
                               std::span<const QueryTerm> query) {
+  // Of a query among others nothing is in a cache.
+  for (const Segment* segment : state.segments) {
+    for (const QueryTerm& term : query) segment->prefetch_place(term.term);
+  }
+  for_each_list(state, query,
+                [](const Segment& segment, std::uint32_t place) { segment.prefetch_list(place); });
   std::vector<Term> terms;
+  terms.reserve(query.size());
   const auto documents = static_cast<double>(state.n_documents);
   const auto add = [&](const QueryTerm& term) {
     const std::uint32_t n = document_frequency(state, pin, term.term);
@@ -101,6 +119,8 @@ std::vector<Term> known_terms(const Bm25State& state, const EpochDomain::Pin& pi
               [](const auto& a, const auto& b) { return a.second < b.second; });
     for (const auto& [term, first] : order) add(term);
   }
+  for_each_list(state, query,
+                [](const Segment& segment, std::uint32_t place) { segment.prefetch_term(place); });
   for (Term& term : terms) {
     const auto n = static_cast<double>(term.n);
     term.idf = std::log1p((documents - n + 0.5) / (n + 0.5));
@@ -132,8 +152,9 @@ struct List {
   // By part of all windows, where these have several.
   const std::uint16_t* part_starts = nullptr;
   const std::uint8_t* part_maxima = nullptr;
-  const std::uint16_t* table = nullptr;  // bound to integer
-  std::uint32_t highest = 0;             // of all bounds, as integer
+  const std::uint16_t* table = nullptr;  // bound to integer, up to the highest of all
+  std::uint8_t highest_bound = 0;
+  std::uint32_t highest = 0;  // as integer
 };
 
 // A candidate that is scored when all are known.
@@ -216,11 +237,12 @@ bool has_live_rows(const Bm25State& state, const Segment& segment, const Segment
   const std::uint8_t* bounds = Segment::bounds(kept);
   std::size_t found = 0;
   if (kept.windows == Segment::kNone) {
-    const std::uint32_t* rows = Segment::sparse_rows(kept);
-    for (std::uint32_t i = 0; i < kept.count && found < k; ++i) {
-      found += bounds[i] >= bound && counts(rows[i], i) ? 1 : 0;
-    }
-    return found >= k;
+    return Segment::with_rows(kept, [&](const auto* rows) {
+      for (std::uint32_t i = 0; i < kept.count && found < k; ++i) {
+        found += bounds[i] >= bound && counts(rows[i], i) ? 1 : 0;
+      }
+      return found >= k;
+    });
   }
   const kernels::Table& simd = kernels::active();
   const std::uint32_t* starts = Segment::window_starts(kept);
@@ -315,7 +337,12 @@ class SegmentSearch {
       const std::uint32_t place = segment.place(term.number);
       if (place == Segment::kNone) continue;
       lists_.push_back({.kept = segment.term(place), .weight = term.weight});
-      n_postings_ += lists_.back().kept.count;
+      const Segment::Term& kept = lists_.back().kept;
+      n_postings_ += kept.count;
+      __builtin_prefetch(Segment::window_maxima(kept));
+      const std::uint32_t first =
+          kept.windows == Segment::kNone ? kept.count : Segment::window_starts(kept)[1];
+      prefetch(Segment::offsets(kept), Segment::bounds(kept), first);
     }
   }
 
@@ -371,6 +398,15 @@ class SegmentSearch {
   }
 
  private:
+  // Asks for the first n postings from there. Memory ahead of a list comes by itself only once some
+  // of the list has been read, which in a small segment is all of it.
+  static void prefetch(const std::uint16_t* offsets, const std::uint8_t* bounds,
+                       std::size_t n) noexcept {
+    constexpr std::size_t kLine = 64;  // bytes that come together
+    for (std::size_t i = 0; i < n; i += kLine / sizeof *offsets) __builtin_prefetch(offsets + i);
+    for (std::size_t i = 0; i < n; i += kLine) __builtin_prefetch(bounds + i);
+  }
+
   // Rows of the window, a multiple of 32.
   [[nodiscard]] std::size_t width(std::uint32_t window) const noexcept {
     const std::size_t rows = segment_.n_rows() - std::size_t{window} * kWindow;
@@ -424,13 +460,12 @@ class SegmentSearch {
       list.starts = starts;
       list.offsets = offsets;
       list.maxima = maxima;
-      const std::uint32_t* rows = segment_.sparse_rows(term);
-      for (std::uint32_t i = 0; i < term.count; ++i) {
-        const std::size_t window = rows[i] / kWindow;
+      Segment::for_each_row(term, [&](std::uint32_t row, std::uint32_t i) {
+        const std::size_t window = row / kWindow;
         ++starts[window + 1];
-        offsets[i] = static_cast<std::uint16_t>(rows[i] % kWindow);
+        offsets[i] = static_cast<std::uint16_t>(row % kWindow);
         maxima[window] = std::max(maxima[window], list.bounds[i]);
-      }
+      });
       for (std::uint32_t window = 0; window < n_windows; ++window) {
         starts[window + 1] += starts[window];
       }
@@ -512,15 +547,15 @@ class SegmentSearch {
       // In 1/65536. An entry is less than 1.01 above its bound.
       const auto step = static_cast<std::uint32_t>(
           std::ceil(list.weight * upper_factor_ * scale_ / 255.0F * 65536.0F));
-      for (std::uint32_t bound = 0; bound < 256; ++bound) {
+      const std::uint8_t highest = *std::max_element(list.maxima, list.maxima + n_windows);
+      for (std::uint32_t bound = 0; bound <= highest; ++bound) {
         table[bound] = static_cast<std::uint16_t>((bound * step + 65535) >> 16);
       }
       list.table = table.data();
-      std::uint8_t highest = 0;
       for (std::uint32_t window = 0; window < n_windows; ++window) {
-        highest = std::max(highest, list.maxima[window]);
         scratch_.highest[window] += table[list.maxima[window]];
       }
+      list.highest_bound = highest;
       list.highest = table[highest];
       by_highest_.push_back(&list);
     }
@@ -554,8 +589,8 @@ class SegmentSearch {
     }
     if (n_read_ != 1) return;
     const std::uint16_t* table = by_highest_[0]->table;
-    lowest_ =
-        static_cast<std::size_t>(std::lower_bound(table, table + 256, threshold - rest_) - table);
+    const std::uint16_t* end = table + by_highest_[0]->highest_bound + 1;
+    lowest_ = static_cast<std::size_t>(std::lower_bound(table, end, threshold - rest_) - table);
   }
 
   // Finds the wanted rows of a window whose sum of bounds reaches the threshold: returns how many

@@ -172,9 +172,9 @@ std::size_t Segment::term_bytes(std::size_t count, std::size_t n_escapes) const 
   const std::size_t parts = n_parts(part_bits(count));
   const std::size_t in_window =
       parts == 0 ? 0 : (parts + 1) * sizeof(std::uint16_t) + parts * sizeof(std::uint8_t);
-  const std::size_t arrays =
-      n_escapes * sizeof(Escape) + n_windows() * in_window +
-      (windowed(count) ? count * 4 + starts * (sizeof(std::uint32_t) + 1) : count * 6);
+  const std::size_t arrays = n_escapes * sizeof(Escape) + n_windows() * in_window +
+                             count * (row_bytes(windowed(count)) + 2) +
+                             (windowed(count) ? starts * (sizeof(std::uint32_t) + 1) : 0);
   return (headless(count, n_escapes) ? 0 : sizeof(TermHead)) +
          (arrays + alignof(TermHead) - 1) / alignof(TermHead) * alignof(TermHead);
 }
@@ -224,11 +224,9 @@ std::uint64_t Segment::make_term(std::byte* at, std::span<const std::uint32_t> r
                                  std::span<const std::uint32_t> frequencies,
                                  std::size_t n_escapes) const noexcept {
   const std::size_t n = rows.size();
-  TermHead head{static_cast<std::uint32_t>(n),
-                windowed(n) ? n_windows() : kNone,
-                static_cast<std::uint32_t>(n_escapes),
-                {},
-                static_cast<std::uint8_t>(part_bits(n))};
+  TermHead head{static_cast<std::uint32_t>(n),           windowed(n) ? n_windows() : kNone,
+                static_cast<std::uint32_t>(n_escapes),   {},
+                static_cast<std::uint8_t>(part_bits(n)), row_bytes(windowed(n))};
   if (!headless(n, n_escapes)) {
     fill({head, at + sizeof(TermHead)}, head, rows, frequencies);
     return std::bit_cast<std::uint64_t>(new (at) TermHead(head));
@@ -297,8 +295,10 @@ void Segment::fill(const Term& term, TermHead& head, std::span<const std::uint32
     }
   }
   if (term.windows == kNone) {
-    std::copy(rows.begin(), rows.end(), const_cast<std::uint32_t*>(sparse_rows(term)));
-    return;
+    return with_rows(term, [&]<class Row>(const Row* kept_rows) {
+      std::transform(rows.begin(), rows.end(), const_cast<Row*>(kept_rows),
+                     [](std::uint32_t row) { return static_cast<Row>(row); });
+    });
   }
   auto* const offsets = const_cast<std::uint16_t*>(Segment::offsets(term));
   for (std::size_t i = 0; i < n; ++i) offsets[i] = static_cast<std::uint16_t>(rows[i] % kWindow);
@@ -488,10 +488,11 @@ std::uint32_t Segment::escaped(const Term& term, std::uint32_t i) noexcept {
 
 std::uint32_t Segment::frequency_at(const Term& term, std::uint32_t row) noexcept {
   if (term.windows == kNone) {
-    const std::uint32_t* first = sparse_rows(term);
-    const std::uint32_t* at = std::lower_bound(first, first + term.count, row);
-    if (at == first + term.count || *at != row) return 0;
-    return frequency(term, static_cast<std::uint32_t>(at - first));
+    return with_rows(term, [&](const auto* first) -> std::uint32_t {
+      const auto* at = std::lower_bound(first, first + term.count, row);
+      if (at == first + term.count || *at != row) return 0;
+      return frequency(term, static_cast<std::uint32_t>(at - first));
+    });
   }
   const std::uint32_t* starts = window_starts(term) + row / kWindow;
   const std::uint16_t* all = offsets(term);

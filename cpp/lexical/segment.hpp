@@ -18,9 +18,9 @@
 // Layout of a posting list (one block of memory, structure of arrays), per posting 4 bytes:
 // position, bound, frequency. A term with many rows has them as 16-bit offsets in windows of
 // kernels::kWindow rows, with the first posting and the highest bound of each window beside; if it
-// has many rows in a window, also of each part of one. A term with few rows has them as 32-bit
-// numbers. A term with very few has nothing else, and one with a single row no block either: its
-// posting is where others have the pointer to theirs.
+// has many rows in a window, also of each part of one. A term with few rows has them as numbers, of
+// 16 bits if the segment has no higher ones, else of 32. A term with very few has nothing else, and
+// one with a single row no block either: its posting is where others have the pointer to theirs.
 #pragma once
 
 #include <algorithm>
@@ -87,6 +87,7 @@ class Segment {
     // The impacts at the kBestDepths, the highest being the first, in 1/255, rounded down.
     std::uint8_t best[std::size(kBestDepths)];
     std::uint8_t part_bits;  // a part is 2^part_bits rows; kWindowBits: a window is one part
+    std::uint8_t row_bytes;  // of a row's number, or its offset in a window
   };
   // A posting list; its arrays are one after the other in the order of the accessors below.
   struct Term : TermHead {
@@ -170,6 +171,18 @@ class Segment {
   [[nodiscard]] std::uint32_t place(std::uint32_t term) const noexcept {
     return places_.place(term);
   }
+  // Three steps that have what a search needs of a term brought near, each what the next one looks
+  // at: many terms' one step takes hardly longer than one term's.
+  void prefetch_place(std::uint32_t term) const noexcept { places_.prefetch(term); }
+  void prefetch_list(std::uint32_t place) const noexcept {
+    __builtin_prefetch(&stored_.counts[place]);
+    __builtin_prefetch(&lists_[place]);
+  }
+  void prefetch_term(std::uint32_t place) const noexcept {
+    const std::byte* const head = pointer(lists_[place].load(std::memory_order_relaxed));
+    __builtin_prefetch(head);
+    __builtin_prefetch(head + kLine);
+  }
   // Throws Corruption, and bad_alloc, where the list has to be unpacked.
   [[nodiscard]] Term term(std::uint32_t place) const {
     // Acquire: what the reader that unpacked it has written is seen.
@@ -203,17 +216,21 @@ class Segment {
   [[nodiscard]] static const std::uint16_t* part_starts(const Term& term) noexcept {
     return reinterpret_cast<const std::uint16_t*>(escapes(term) + term.n_escapes);
   }
-  // The rows of a term of few, or the offsets of one with windows.
-  [[nodiscard]] static const std::uint32_t* sparse_rows(const Term& term) noexcept {
-    return reinterpret_cast<const std::uint32_t*>(escapes(term) + term.n_escapes);
-  }
+  // The offsets of a term with windows; of a term of few rows, use(rows), a pointer to their
+  // numbers, which are of one width or another.
   [[nodiscard]] static const std::uint16_t* offsets(const Term& term) noexcept {
     const std::size_t parts = n_parts(term.part_bits);
     return part_starts(term) + (parts == 0 ? 0 : term.windows * (parts + 1));
   }
+  template <class Use>
+  static auto with_rows(const Term& term, const Use& use) {
+    const std::uint16_t* rows = offsets(term);
+    return term.row_bytes == sizeof *rows ? use(rows)
+                                          : use(reinterpret_cast<const std::uint32_t*>(rows));
+  }
   [[nodiscard]] static const std::uint8_t* bounds(const Term& term) noexcept {
-    const std::size_t row = term.windows == kNone ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
-    return reinterpret_cast<const std::uint8_t*>(offsets(term)) + term.count * row;
+    return reinterpret_cast<const std::uint8_t*>(offsets(term)) +
+           std::size_t{term.count} * term.row_bytes;
   }
   [[nodiscard]] static const std::uint8_t* frequencies(const Term& term) noexcept {
     return bounds(term) + term.count;
@@ -231,9 +248,9 @@ class Segment {
   template <class Visit>
   static void for_each_row(const Term& term, const Visit& visit) {
     if (term.windows == kNone) {
-      const std::uint32_t* rows = sparse_rows(term);
-      for (std::uint32_t i = 0; i < term.count; ++i) visit(rows[i], i);
-      return;
+      return with_rows(term, [&](const auto* rows) {
+        for (std::uint32_t i = 0; i < term.count; ++i) visit(std::uint32_t{rows[i]}, i);
+      });
     }
     const std::uint32_t* starts = window_starts(term);
     const std::uint16_t* window_offsets = offsets(term);
@@ -397,19 +414,20 @@ class Segment {
   using ListPlace = std::atomic<std::uint64_t>;
   static constexpr std::uint64_t kPacked = 0;  // the list is not unpacked yet
   static constexpr unsigned kCountShift = 56;
+  static constexpr std::size_t kLine = 64;  // bytes that come together
   static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
 
   // The pointer in a place, whatever the highest byte says.
   [[nodiscard]] static const std::byte* pointer(std::uint64_t list) noexcept {
     return std::bit_cast<const std::byte*>(list & ~(std::uint64_t{0xff} << kCountShift));
   }
-  [[nodiscard]] static Term term_of(const ListPlace& place, std::uint64_t list) noexcept {
+  [[nodiscard]] Term term_of(const ListPlace& place, std::uint64_t list) const noexcept {
     const auto count = static_cast<std::uint32_t>(list >> kCountShift);
     if (count == 0) {
       const auto* head = reinterpret_cast<const TermHead*>(pointer(list));
       return {*head, reinterpret_cast<const std::byte*>(head + 1)};
     }
-    return {{count, kNone, 0, {}, kWindowBits},
+    return {{count, kNone, 0, {}, kWindowBits, row_bytes(false)},
             count == 1 ? reinterpret_cast<const std::byte*>(&place) : pointer(list)};
   }
   [[nodiscard]] static bool headless(std::size_t count, std::size_t n_escapes) noexcept {
@@ -421,6 +439,9 @@ class Segment {
   void make_alive();
   [[nodiscard]] bool windowed(std::size_t count) const noexcept;
   [[nodiscard]] unsigned part_bits(std::size_t count) const noexcept;
+  [[nodiscard]] std::uint8_t row_bytes(bool windowed) const noexcept {
+    return windowed || n_rows() <= 0x10000U ? sizeof(std::uint16_t) : sizeof(std::uint32_t);
+  }
   [[nodiscard]] std::size_t term_bytes(std::size_t count, std::size_t n_escapes) const noexcept;
   // What is to be in the term's place, for a list in `at`, which has its term_bytes.
   [[nodiscard]] std::uint64_t make_term(std::byte* at, std::span<const std::uint32_t> rows,

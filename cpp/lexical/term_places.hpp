@@ -36,6 +36,9 @@ class TermPlaces {
     if ((word.bits & bit) == 0) return kNone;
     return word.before + static_cast<std::uint32_t>(std::popcount(word.bits & (bit - 1)));
   }
+  void prefetch(std::uint32_t number) const noexcept {
+    if (number / kBits < words_.size()) __builtin_prefetch(&words_[number / kBits]);
+  }
   // The number of a place that a term has.
   [[nodiscard]] std::uint32_t number(std::uint32_t place) const noexcept {
     const auto after =

@@ -147,6 +147,7 @@ void TokenIndex::publish() {
 std::vector<QueryTerm> TokenIndex::resolve(const View& view, std::span<const std::uint32_t> query) {
   std::vector<QueryTerm> terms;
   terms.reserve(query.size());
+  for (const std::uint32_t token : query) view.terms->prefetch(token);
   for (const std::uint32_t token : query) {
     const std::uint32_t term = view.terms->find(token);
     if (term != U32Map::kNone) terms.push_back({term, 1.0});

@@ -290,6 +290,59 @@ TEST_CASE("BM25-6: bounded search gives what scoring every posting gives, ties i
   compare();
 }
 
+TEST_CASE("BM25-1, BM25-6: row numbers of 16 and of 32 bits find the same documents") {
+  // The last row has the highest number of 16 bits, or one more. Terms of 1, 2, 3, ... documents,
+  // these far apart and at the end; term 0 is in all.
+  for (const std::uint32_t n : {0x10000U, 0x10001U}) {
+    constexpr std::uint32_t kTerms = 70;
+    std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> documents;  // by term
+    Documents all;
+    for (std::uint32_t slot = 0; slot < n; ++slot) {
+      std::vector<TermCount> counts{{0, 1}};
+      for (std::uint32_t term = 1; term <= kTerms; ++term) {
+        const std::uint32_t step = n / term;
+        if ((n - 1 - slot) % step != 0 || (n - 1 - slot) / step >= term) continue;
+        const std::uint32_t count = 1 + slot % 3 + (term % 7 == 0 && slot % 5 == 0 ? 300 : 0);
+        counts.push_back({term, count});
+        documents[term][slot] = count;
+      }
+      all.add(slot, 3 + slot % 4, counts);
+    }
+    Live index(1.2, 0.75);
+    index.index.put(all);
+    index.publish();
+    for (std::uint32_t term = 1; term <= kTerms; ++term) {
+      REQUIRE(documents[term].size() == term);
+      const std::vector<QueryTerm> query{{term, 1.0}, {0, 0.001}};
+      const auto hits = index.search({{term, 1.0}}, n);
+      REQUIRE(hits.size() == term);
+      for (const Hit& hit : hits) {
+        REQUIRE(documents[term].contains(hit.slot));
+        const auto scores = index.explain({{term, 1.0}}, hit.slot);
+        REQUIRE(scores.size() == 1);
+        REQUIRE(scores[0].f == documents[term][hit.slot]);
+        REQUIRE(scores[0].n == term);
+        REQUIRE(scores[0].contribution == hit.score);
+      }
+      const auto exact = index.search(query, n);
+      REQUIRE(exact.size() == n);
+      for (const std::size_t k : {1, 10, 60, 200}) {
+        const auto best = index.search(query, k);
+        REQUIRE(best.size() == k);
+        for (std::size_t i = 0; i < k; ++i) {
+          REQUIRE(best[i].slot == exact[i].slot);
+          REQUIRE(best[i].score == exact[i].score);
+        }
+      }
+    }
+    index.index.erase(n - 1);
+    index.publish();
+    for (std::uint32_t term = 1; term <= kTerms; ++term) {
+      REQUIRE(index.search({{term, 1.0}}, 100).size() == term - 1);
+    }
+  }
+}
+
 TEST_CASE("IDX-6: a large batch gives what single additions give, repeated and known slots too") {
   Random random(31);
   Live single(1.2, 0.75);

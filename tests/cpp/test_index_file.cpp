@@ -104,8 +104,8 @@ bool equal(const Segment::Term& a, const Segment::Term& b) {
   return std::memcmp(static_cast<const Segment::TermHead*>(&a),
                      static_cast<const Segment::TermHead*>(&b), sizeof(Segment::TermHead)) == 0 &&
          equal(Segment::escapes(a), Segment::escapes(b), a.n_escapes) &&
-         (windows > 0 ? equal(Segment::offsets(a), Segment::offsets(b), n)
-                      : equal(Segment::sparse_rows(a), Segment::sparse_rows(b), n)) &&
+         equal(reinterpret_cast<const std::byte*>(Segment::offsets(a)),
+               reinterpret_cast<const std::byte*>(Segment::offsets(b)), n * a.row_bytes) &&
          equal(Segment::bounds(a), Segment::bounds(b), n) &&
          equal(Segment::frequencies(a), Segment::frequencies(b), n) &&
          (windows == 0 || (equal(Segment::window_starts(a), Segment::window_starts(b), windows) &&
