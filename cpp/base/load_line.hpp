@@ -13,4 +13,11 @@ void load_line(const T* at) noexcept {
   static_cast<void>(*static_cast<const volatile T*>(at));
 }
 
+// Asks for the line of *at. The empty statement is there because gcc takes a function that only
+// prefetches for one that does nothing, and with link-time optimisation removes calls of it.
+inline void prefetch_line(const void* at) noexcept {
+  __builtin_prefetch(at);
+  asm volatile("");
+}
+
 }  // namespace spector

@@ -195,16 +195,15 @@ class EntityDirectory {
       relations_.prefetch(entity);
       incoming_.prefetch(entity);
     }
-    // Loads the first links, as many as 32 (base/load_line.hpp).
-    void touch_links(const Node& node) const noexcept {
+    // Asks for the first links, as many as 32.
+    void prefetch_links(const Node& node) const noexcept {
       if (node.adj_count == 0) return;
       const std::span<const Link> run = segment_.run(static_cast<std::size_t>(node.adj_offset));
       const std::size_t last = std::min(std::size_t{node.adj_count}, run.size()) - 1;
       // Without a loop, whose end would be guessed wrong.
-      for (const std::size_t i : {0, 8, 16, 24}) load_line(&run[std::min(i, last)].memory);
-      load_line(&run[std::min(std::size_t{31}, last)].memory);
+      for (const std::size_t i : {0, 8, 16, 24, 31}) prefetch_line(&run[std::min(i, last)]);
     }
-    void touch_node(std::uint32_t entity) const noexcept { load_line(&nodes_[entity].adj_count); }
+    void prefetch_node(std::uint32_t entity) const noexcept { nodes_.prefetch(entity); }
 
     // EDIR file (cpp/FORMATS.md), with names or with their hashes alone.
     struct Contents;

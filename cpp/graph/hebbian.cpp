@@ -135,12 +135,12 @@ void HebbianRow::prefetch() const noexcept {
   constexpr std::size_t kMost = 256;  // what follows comes by itself
   const std::size_t words = std::min<std::size_t>(std::size_t{size_} * stride_, kMost);
   for (std::size_t i = 0; i < words; i += kLine) {
-    __builtin_prefetch(neighbours_ + i);
-    if (stride_ == 1) __builtin_prefetch(weights_ + i);
+    prefetch_line(neighbours_ + i);
+    if (stride_ == 1) prefetch_line(weights_ + i);
   }
   if (words > 0) {
-    __builtin_prefetch(neighbours_ + words - 1);
-    __builtin_prefetch(weights_ + (stride_ == 1 ? words - 1 : 0));
+    prefetch_line(neighbours_ + words - 1);
+    prefetch_line(weights_ + (stride_ == 1 ? words - 1 : 0));
   }
 }
 
@@ -444,20 +444,18 @@ std::vector<std::uint8_t> HebbianGraph::strengthen(std::span<const std::uint32_t
     loose_ = std::make_unique<LooseRows>(now_.slots);
   }
   std::vector<std::uint8_t> done(a.size());
-  constexpr std::size_t kGroup = 32;
-  for (std::size_t first = 0; first < a.size(); first += kGroup) {
-    const std::size_t last = std::min(first + kGroup, a.size());
-    for (std::size_t i = first; i < last; ++i) {
-      touch_place(a[i]);
-      touch_place(b[i]);
+  // Of each pair first the places of both rows are asked for, then the rows.
+  constexpr std::size_t kAhead = 8;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (i + 2 * kAhead < a.size()) {
+      prefetch_place(a[i + 2 * kAhead]);
+      prefetch_place(b[i + 2 * kAhead]);
     }
-    for (std::size_t i = first; i < last; ++i) {
-      touch(a[i]);
-      touch(b[i]);
+    if (i + kAhead < a.size()) {
+      row(a[i + kAhead]).prefetch();
+      row(b[i + kAhead]).prefetch();
     }
-    for (std::size_t i = first; i < last; ++i) {
-      done[i] = strengthen(a[i], b[i], deltas[deltas.size() == 1 ? 0 : i], hinted) ? 1 : 0;
-    }
+    done[i] = strengthen(a[i], b[i], deltas[deltas.size() == 1 ? 0 : i], hinted) ? 1 : 0;
   }
   if (loose_ != nullptr) {
     fold();
@@ -470,15 +468,8 @@ std::vector<std::uint8_t> HebbianGraph::strengthen(std::span<const std::uint32_t
 void HebbianGraph::prefetch_place(std::uint32_t slot) const noexcept {
   if (now_.changed_entries != 0) changed_.view().prefetch_place(slot);
   if (loose_ != nullptr) loose_->prefetch_place(slot);
-  if (slot < now_.base->slots) __builtin_prefetch(now_.base->offsets.get() + slot);
+  if (slot < now_.base->slots) prefetch_line(now_.base->offsets.get() + slot);
 }
-
-void HebbianGraph::touch_place(std::uint32_t slot) const noexcept {
-  if (loose_ != nullptr) loose_->touch_place(slot);
-  if (slot < now_.base->slots) load_line(now_.base->offsets.get() + slot);
-}
-
-void HebbianGraph::touch(std::uint32_t slot) const noexcept { row(slot).touch(); }
 
 HebbianGraph::DecayReport HebbianGraph::decay(float factor, bool by_arousal) {
   if (!(factor > 0 && factor <= 1)) {

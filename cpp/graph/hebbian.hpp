@@ -25,7 +25,6 @@
 
 #include "base/cow.hpp"
 #include "base/epoch.hpp"
-#include "base/load_line.hpp"
 #include "graph/edge_importance.hpp"
 #include "kernels/graph.hpp"
 
@@ -112,18 +111,6 @@ class HebbianRow {
   [[nodiscard]] std::size_t degree() const noexcept;
   // Asks for the neighbours and weights to be loaded.
   void prefetch() const noexcept;
-  // Loads them (base/load_line.hpp).
-  void touch() const noexcept {
-    constexpr std::size_t kLine = 16;  // words
-    const std::size_t words = std::size_t{size_} * stride_;
-    if (words == 0) return;
-    for (std::size_t i = 0; i < words; i += kLine) {
-      load_line(neighbours_ + i);
-      load_line(weights_ + i);
-    }
-    load_line(neighbours_ + words - 1);
-    load_line(weights_ + (stride_ == 1 ? words - 1 : 0));
-  }
   // kernels::ExtendPaths for the whole row.
   std::size_t extend_paths(const kernels::PathRule& rule, std::uint64_t* keys) const noexcept;
 
@@ -293,8 +280,6 @@ class HebbianGraph {
   void insert(std::uint32_t slot, const HebbianEntry& entry);
   void erase(std::uint32_t slot, std::uint32_t neighbour);
   void edit(std::uint32_t slot, const HebbianEntry& entry);
-  void touch(std::uint32_t slot) const noexcept;
-  void touch_place(std::uint32_t slot) const noexcept;
   void prefetch_place(std::uint32_t slot) const noexcept;
   void fold();
   void fold_if_outgrown();

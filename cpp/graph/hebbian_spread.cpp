@@ -340,7 +340,8 @@ Activations HebbianGraph::View::spread(std::span<const std::uint32_t> seeds, std
   for (const std::uint32_t seed : seeds) steps.push_back({seed, seed, 1.0F});
 
   for (std::size_t level = 1; level <= depth && !steps.empty(); ++level) {
-    constexpr std::size_t kAhead = 32;  // places, then rows, that are loaded side by side
+    constexpr std::size_t kAhead = 32;     // places that are loaded side by side
+    constexpr std::size_t kRowsAhead = 8;  // few, so that no prefetch of their lines is dropped
     scratch.rows.resize(steps.size());
     for (std::size_t first = 0; first < steps.size(); first += kAhead) {
       const std::size_t last = std::min(first + kAhead, steps.size());
@@ -355,19 +356,17 @@ Activations HebbianGraph::View::spread(std::span<const std::uint32_t> seeds, std
     }
 
     scratch.next.clear();
-    std::size_t touched = 0;
+    const std::span<const HebbianRow> rows(scratch.rows);
+    for (const HebbianRow& row : rows.first(std::min(kRowsAhead, rows.size()))) row.prefetch();
     for (std::size_t i = 0; i < steps.size();) {
       // The steps of one seed lie side by side. In the first level that is one, whose ends differ.
       const std::uint32_t seed = steps[i].seed;
       const bool merges = level > 1 && level < depth;
       if (merges) scratch.of_seed.clear();
       for (; i < steps.size() && steps[i].seed == seed; ++i) {
-        for (; touched == i || (touched < steps.size() && touched % kAhead != 0); ++touched) {
-          scratch.rows[touched].touch();
-        }
+        if (i + kRowsAhead < rows.size()) rows[i + kRowsAhead].prefetch();
         std::uint64_t* const keys = ends.room();
-        const std::size_t n =
-            scratch.rows[i].extend_paths({steps[i].strength, min_strength, seed}, keys);
+        const std::size_t n = rows[i].extend_paths({steps[i].strength, min_strength, seed}, keys);
         if (merges) {
           for (std::size_t j = 0; j < n; ++j) {
             scratch.of_seed.raise(slot_of(keys[j]), strength_of(keys[j]));
@@ -375,7 +374,9 @@ Activations HebbianGraph::View::spread(std::span<const std::uint32_t> seeds, std
           continue;
         }
         for (std::size_t j = 0; level < depth && j < n; ++j) {
-          scratch.next.push_back({slot_of(keys[j]), seed, strength_of(keys[j])});
+          const std::uint32_t slot = slot_of(keys[j]);
+          if (slot < base_->slots) prefetch_line(base_->offsets.get() + slot);
+          scratch.next.push_back({slot, seed, strength_of(keys[j])});
         }
         ends.added(n);
       }

@@ -22,7 +22,6 @@
 
 #include "base/cow.hpp"
 #include "base/epoch.hpp"
-#include "base/load_line.hpp"
 
 namespace spector {
 
@@ -111,18 +110,19 @@ class HyperGraph {
       return {node.id,     node.type,      node.weight,
               node.memory, node.timestamp, {&vertices_[node.first_vertex], node.n_vertices}};
     }
-    // Load memory that `hyperedges_of` or `edge` will need (base/load_line.hpp): the latter first
-    // the one, then the other.
-    void touch_entity(std::uint32_t entity) const noexcept {
-      const std::span<const std::uint32_t> places = hyperedges_of(entity);
-      if (!places.empty()) load_line(&places.back());
+    // Ask for the memory that `hyperedges_of` or `edge` will need, first the one, then the other.
+    void prefetch_entity(std::uint32_t entity) const noexcept {
+      if (entity < lists_.size()) lists_.prefetch_place(entity);
     }
-    void touch_edge(std::uint32_t place) const noexcept { load_line(&nodes_[place].n_vertices); }
-    void touch_vertices(std::uint32_t place) const noexcept {
+    void prefetch_hyperedges(std::uint32_t entity) const noexcept {
+      if (entity < lists_.size()) lists_.prefetch(entity);
+    }
+    void prefetch_edge(std::uint32_t place) const noexcept { nodes_.prefetch(place); }
+    void prefetch_vertices(std::uint32_t place) const noexcept {
       const Node& node = nodes_[place];
       if (node.n_vertices == 0) return;
-      load_line(&vertices_[node.first_vertex].entity);
-      load_line(&vertices_[node.first_vertex + node.n_vertices - 1].entity);
+      vertices_.prefetch(node.first_vertex);
+      vertices_.prefetch(node.first_vertex + node.n_vertices - 1);
     }
 
     // The place of an edge by its id, or kNone.

@@ -54,10 +54,9 @@ class LooseRows {
     --place.size;
   }
 
-  void prefetch_place(std::size_t slot) const noexcept { __builtin_prefetch(&places_[slot]); }
-  void touch_place(std::size_t slot) const noexcept { load_line(&places_[slot].capacity); }
+  void prefetch_place(std::size_t slot) const noexcept { prefetch_line(&places_[slot]); }
   void prefetch(std::size_t slot) const noexcept {
-    if (has(slot)) __builtin_prefetch(at(places_[slot].line));
+    if (has(slot)) prefetch_line(at(places_[slot].line));
   }
 
  private:

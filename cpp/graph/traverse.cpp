@@ -10,12 +10,17 @@ namespace {
 
 constexpr std::size_t kAhead = 12;  // memory is asked for so many items before it is used
 
-// f(group) for all values, some at a time: it loads for all of them what it then uses one by one.
-template <class F>
-void for_groups(std::span<const std::uint32_t> values, const F& f) {
-  constexpr std::size_t kGroup = 32;
-  for (std::size_t first = 0; first < values.size(); first += kGroup) {
-    f(values.subspan(first, std::min(kGroup, values.size() - first)));
+// use(value) for all values in order; for each, kStep values earlier, second(value) has asked for
+// memory, and first(value) as much earlier again. Few values, so that no prefetch is dropped.
+template <class First, class Second, class Use>
+void for_each_ahead(std::span<const std::uint32_t> values, const First& first, const Second& second,
+                    const Use& use) {
+  constexpr std::size_t kStep = 8;
+  const std::size_t n = values.size();
+  for (std::size_t i = 0; i < n + 2 * kStep; ++i) {
+    if (i < n) first(values[i]);
+    if (i >= kStep && i - kStep < n) second(values[i - kStep]);
+    if (i >= 2 * kStep) use(values[i - 2 * kStep]);
   }
 }
 
@@ -189,37 +194,37 @@ class Walk {
                          const Types& types, std::size_t begin, std::size_t end) {
     // First which edges, then what they name: each step waits for memory once, not for each edge.
     level_.clear();
-    for_groups(std::span(reached).subspan(begin, end - begin), [&](auto group) {
-      for (const std::uint32_t entity : group) hyper.touch_entity(entity);
-      for (const std::uint32_t entity : group) {
-        for (const std::uint32_t edge : hyper.hyperedges_of(entity)) {
-          if (edges_.insert(edge)) level_.push_back(edge);
-        }
-      }
-    });
-    for_groups(std::span(level_), [&](auto group) {
-      for (const std::uint32_t edge : group) hyper.touch_edge(edge);
-      for (const std::uint32_t edge : group) hyper.touch_vertices(edge);
-      for (const std::uint32_t place : group) {
-        const HyperGraph::Edge edge = hyper.edge(place);
-        if (!types(edge.type)) continue;
-        for (const HyperGraph::Vertex& vertex : edge.vertices) {
-          if (vertex.entity >= directory.size()) continue;
-          if (entities_.insert(vertex.entity)) named_.push_back(vertex.entity);
-        }
-      }
-    });
-    for_groups(std::span(named_), [&](auto group) {
-      for (const std::uint32_t entity : group) directory.touch_node(entity);
-      for (const std::uint32_t named : group) {
-        const std::uint32_t entity = directory.resolve_known(named);
-        if (entity == named) {
-          reached.push_back(entity);
-        } else {
-          meet(entity);
-        }
-      }
-    });
+    for_each_ahead(
+        std::span(reached).subspan(begin, end - begin),
+        [&](std::uint32_t entity) { hyper.prefetch_entity(entity); },
+        [&](std::uint32_t entity) { hyper.prefetch_hyperedges(entity); },
+        [&](std::uint32_t entity) {
+          for (const std::uint32_t edge : hyper.hyperedges_of(entity)) {
+            if (edges_.insert(edge)) level_.push_back(edge);
+          }
+        });
+    for_each_ahead(
+        level_, [&](std::uint32_t edge) { hyper.prefetch_edge(edge); },
+        [&](std::uint32_t edge) { hyper.prefetch_vertices(edge); },
+        [&](std::uint32_t place) {
+          const HyperGraph::Edge edge = hyper.edge(place);
+          if (!types(edge.type)) return;
+          for (const HyperGraph::Vertex& vertex : edge.vertices) {
+            if (vertex.entity >= directory.size()) continue;
+            if (entities_.insert(vertex.entity)) named_.push_back(vertex.entity);
+          }
+        });
+    for_each_ahead(
+        named_, [&](std::uint32_t entity) { directory.prefetch_node(entity); },
+        [](std::uint32_t) {},
+        [&](std::uint32_t named) {
+          const std::uint32_t entity = directory.resolve_known(named);
+          if (entity == named) {
+            reached.push_back(entity);
+          } else {
+            meet(entity);
+          }
+        });
     named_.clear();
   }
 
@@ -287,16 +292,14 @@ std::vector<std::uint32_t> collect_memories(const EntityDirectory::View& directo
   }
   numbers.clear();
   numbers.reserve(directory.n_memories());
-  const std::span<const std::uint32_t> entities = walk.ascending();
-  for_groups(entities, [&](auto group) {
-    for (const std::uint32_t entity : group) directory.touch_node(entity);
-    for (const std::uint32_t entity : group) directory.touch_links(directory.node(entity));
-    for (const std::uint32_t entity : group) {
-      directory.for_each_piece(
-          directory.node(entity),
-          [&](std::span<const EntityDirectory::Link> piece) { numbers.add(piece); });
-    }
-  });
+  for_each_ahead(
+      walk.ascending(), [&](std::uint32_t entity) { directory.prefetch_node(entity); },
+      [&](std::uint32_t entity) { directory.prefetch_links(directory.node(entity)); },
+      [&](std::uint32_t entity) {
+        directory.for_each_piece(
+            directory.node(entity),
+            [&](std::span<const EntityDirectory::Link> piece) { numbers.add(piece); });
+      });
   numbers.drain(memories);
   return memories;
 }

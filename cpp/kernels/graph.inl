@@ -85,13 +85,15 @@ std::size_t ExtendPaths::operator()(Arch, const std::uint32_t* neighbours, const
     const Float reached = strength * xsimd::abs(Float::load_unaligned(weights + i));
     const auto stays = Int::load_unaligned(neighbours + i) == seed;
     const auto kept = (reached >= least).mask() & ~stays.mask();
-    (one - xsimd::bitwise_cast<std::uint32_t>(reached)).store_aligned(high);
+    const Int upper = one - xsimd::bitwise_cast<std::uint32_t>(reached);
     if (kept == (std::uint64_t{1} << kLanes) - 1) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        keys[n + lane] = std::uint64_t{high[lane]} << 32 | neighbours[i + lane];
-      }
+      const Int lower = Int::load_unaligned(neighbours + i);
+      xsimd::bitwise_cast<std::uint64_t>(xsimd::zip_lo(lower, upper)).store_unaligned(keys + n);
+      xsimd::bitwise_cast<std::uint64_t>(xsimd::zip_hi(lower, upper))
+          .store_unaligned(keys + n + kLanes / 2);
       n += kLanes;
     } else {
+      upper.store_aligned(high);
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         keys[n] = std::uint64_t{high[lane]} << 32 | neighbours[i + lane];
         n += kept >> lane & 1;
