@@ -293,6 +293,16 @@ void register_signals(py::module_& module) {
       py::arg("found").noconvert(), py::arg("scores").noconvert(), py::arg("slots").noconvert(),
       py::arg("activations").noconvert(), py::arg("numbers"), py::arg("scales"));
   module.def(
+      "seeds_of",
+      [](const Array<std::int64_t>& slots, const Array<float>& scores, std::size_t most) {
+        if (slots.size() != scores.size()) {
+          throw std::invalid_argument("slots and scores must be equally many");
+        }
+        const Seeds found = seeds_of(span_of(slots), span_of(scores), most);
+        return std::pair(to_array(found.slots), to_array(found.strengths));
+      },
+      py::arg("slots").noconvert(), py::arg("scores").noconvert(), py::arg("most"));
+  module.def(
       "bound_by_seeds",
       [](const Array<std::uint32_t>& led_seeds, const Array<std::uint32_t>& led_slots,
          const Array<double>& activations, const Array<std::uint32_t>& seeds,

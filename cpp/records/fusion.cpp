@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/sort_best.hpp"
 #include "graph/visited.hpp"
 
 namespace spector {
@@ -15,7 +16,6 @@ struct Entry {
   double score;
   std::uint32_t n_lists;
   std::uint32_t best_rank;
-  std::uint32_t list;
 };
 
 }  // namespace
@@ -28,11 +28,11 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
     }
     most += list.slots.size();
   }
+  thread_local VisitedSet known;
+  known.clear(most);
   std::vector<Entry> entries;
   entries.reserve(most);
-  std::uint32_t number = 0;
   for (const RankedList& list : lists) {
-    ++number;
     if (!(list.weight > 0) || list.slots.empty()) continue;
     const auto [low, high] = std::minmax_element(list.scores.begin(), list.scores.end());
     const double least = *low;
@@ -44,36 +44,28 @@ Fused fuse(std::span<const RankedList> lists, unsigned rrf_k) {
       } else if (range > 0) {
         part = (static_cast<double>(list.scores[i]) - least) / range;
       }
-      entries.push_back(
-          {list.slots[i], list.weight * part, 1, static_cast<std::uint32_t>(i + 1), number});
+      const auto rank = static_cast<std::uint32_t>(i + 1);
+      const VisitedSet::Place place = known.insert(static_cast<std::uint32_t>(list.slots[i]));
+      if (place.is_new) {
+        entries.push_back({list.slots[i], list.weight * part, 1, rank});
+      } else {
+        Entry& entry = entries[place.index];
+        entry.score += list.weight * part;
+        ++entry.n_lists;
+        entry.best_rank = std::min(entry.best_rank, rank);
+      }
     }
   }
-  // Parts of a slot side by side, in the order of the lists, in which they are added.
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.slot < b.slot || (a.slot == b.slot && a.list < b.list);
-  });
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (n > 0 && entries[n - 1].slot == entries[i].slot) {
-      Entry& entry = entries[n - 1];
-      entry.score += entries[i].score;
-      ++entry.n_lists;
-      entry.best_rank = std::min(entry.best_rank, entries[i].best_rank);
-    } else {
-      entries[n++] = entries[i];
-    }
-  }
-  entries.resize(n);
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  sort_best(entries, [](const Entry& a, const Entry& b) {
     if (a.score != b.score) return a.score > b.score;
     if (a.n_lists != b.n_lists) return a.n_lists > b.n_lists;
     if (a.best_rank != b.best_rank) return a.best_rank < b.best_rank;
     return a.slot < b.slot;
   });
   Fused fused;
-  fused.slots.reserve(n);
-  fused.scores.reserve(n);
-  const double best = n > 0 && entries[0].score > 0 ? entries[0].score : 1;
+  fused.slots.reserve(entries.size());
+  fused.scores.reserve(entries.size());
+  const double best = !entries.empty() && entries[0].score > 0 ? entries[0].score : 1;
   for (const Entry& entry : entries) {
     fused.slots.push_back(entry.slot);
     fused.scores.push_back(static_cast<float>(entry.score / best));
@@ -153,6 +145,16 @@ Bounded bound_by_seeds(const Led& led, std::span<const std::uint32_t> seeds,
   return found;
 }
 
+Seeds seeds_of(std::span<const std::int64_t> slots, std::span<const float> scores,
+               std::size_t most) {
+  Seeds found;
+  for (std::size_t i = 0; i < std::min(most, slots.size()) && scores[i] > 0; ++i) {
+    found.slots.push_back(static_cast<std::uint32_t>(slots[i]));
+    found.strengths.push_back(static_cast<double>(scores[i]) / static_cast<double>(scores[0]));
+  }
+  return found;
+}
+
 Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> scores,
                  std::span<const std::int64_t> extra, std::span<const double> gains) {
   struct Entry {
@@ -161,23 +163,29 @@ Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> sco
   };
   thread_local VisitedSet known;
   known.clear(slots.size() + extra.size());
-  std::vector<Entry> entries;
-  entries.reserve(slots.size() + extra.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    known.insert(static_cast<std::uint32_t>(slots[i]));
-    entries.push_back({slots[i], scores[i]});
-  }
+  for (const std::int64_t slot : slots) known.insert(static_cast<std::uint32_t>(slot));
+  std::vector<Entry> changed;
+  changed.reserve(extra.size());
+  std::vector<std::uint8_t> raised(slots.size());
   for (std::size_t i = 0; i < extra.size(); ++i) {
     const VisitedSet::Place place = known.insert(static_cast<std::uint32_t>(extra[i]));
-    if (place.is_new) {
-      entries.push_back({extra[i], gains[i]});
-    } else {
-      entries[place.index].score += gains[i];
-    }
+    changed.push_back({extra[i], gains[i]});
+    if (place.is_new) continue;
+    changed.back().score = scores[place.index] + gains[i];
+    raised[place.index] = 1;
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  std::vector<Entry> same;  // in their order already, but perhaps for equal ones
+  same.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (raised[i] == 0) same.push_back({slots[i], scores[i]});
+  }
+  const auto better = [](const Entry& a, const Entry& b) {
     return a.score != b.score ? a.score > b.score : a.slot < b.slot;
-  });
+  };
+  if (!std::is_sorted(same.begin(), same.end(), better)) sort_best(same, better);
+  sort_best(changed, better);
+  std::vector<Entry> entries(same.size() + changed.size());
+  std::merge(same.begin(), same.end(), changed.begin(), changed.end(), entries.begin(), better);
   Fused found;
   found.slots.reserve(entries.size());
   found.scores.reserve(entries.size());

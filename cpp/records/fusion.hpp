@@ -67,6 +67,16 @@ struct Bounded {
                                      std::span<const std::int64_t> slots,
                                      std::span<const float> scores, const Bounds& bounds);
 
+struct Seeds {
+  std::vector<std::uint32_t> slots;
+  std::vector<double> strengths;  // the best has 1
+};
+
+// The first of a ranking, best first, from which the graph starts: at most so many, of a score
+// above 0.
+[[nodiscard]] Seeds seeds_of(std::span<const std::int64_t> slots, std::span<const float> scores,
+                             std::size_t most);
+
 // Scores by slot with gains added to them, best first, then by slot; either may have slots that the
 // other has not, and has each once.
 [[nodiscard]] Fused accumulate(std::span<const std::int64_t> slots, std::span<const float> scores,

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/sort_best.hpp"
 #include "kernels/dispatch.hpp"
 #include "records/header_check.hpp"
 
@@ -869,7 +870,7 @@ Weighed weigh(const View& view, std::span<const std::int64_t> slots, std::span<c
     const float score = share ? *share * scores[i] + (factor - *share) : scores[i] * factor;
     entries.push_back({score, slots[i]});
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  sort_best(entries, [](const Entry& a, const Entry& b) {
     return a.score != b.score ? a.score > b.score : a.slot < b.slot;
   });
   Weighed weighed;

@@ -588,6 +588,9 @@ def add_to(
     numbers: list[int],
     scales: list[float],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def seeds_of(
+    slots: NDArray[np.int64], scores: NDArray[np.float32], most: int
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]: ...
 def bound_by_seeds(
     led_seeds: NDArray[np.uint32],
     led_slots: NDArray[np.uint32],

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sort_best.hpp"
 #include "base/top_k.hpp"
 #include "random.hpp"
 
@@ -39,5 +40,32 @@ TEST_CASE("GEN-4: the best k of what is offered, equal scores by slot") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("GEN-4: entries in shares of their scores are those that a plain sort gives") {
+  struct Entry {
+    float score = 0;
+    std::uint32_t slot = 0;
+  };
+  const auto better = [](const Entry& a, const Entry& b) {
+    return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+  };
+  Random random(5);
+  for (std::size_t round = 0; round < 300; ++round) {
+    std::vector<Entry> entries(random() % (round < 20 ? 2000 : 120));
+    for (Entry& entry : entries) {
+      const auto level = static_cast<float>(random() % (round % 3 == 0 ? 4 : 1 << 20));
+      entry = {(level - static_cast<float>(round % 5)) / static_cast<float>(1 + round * round),
+               random()};
+      if (random() % 9 == 0) entry.score = random() % 2 == 0 ? -0.0F : 0.0F;
+    }
+    std::vector<Entry> expected = entries;
+    std::sort(expected.begin(), expected.end(), better);
+    spector::sort_best(entries, better);
+    const auto same = [](const Entry& a, const Entry& b) {
+      return a.score == b.score && a.slot == b.slot;
+    };
+    CHECK(std::equal(entries.begin(), entries.end(), expected.begin(), expected.end(), same));
   }
 }

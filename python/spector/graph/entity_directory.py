@@ -529,14 +529,17 @@ class EntityDirectory(Exportable):
             The entities on the way, from the start; 2**32 - 1 after the last.
         """
         entities = arguments.slots("start", np.atleast_1d(start))
-        strengths = np.ascontiguousarray(arguments.several(strength, len(entities)), np.float64)
-        if strengths.shape != entities.shape:
-            raise ValueError(
-                f"strength must be one, or one for each of {len(entities)} entities, not"
-                f" {strengths.size}"
-            )
-        if strengths.size and not (strengths.min() >= 0 and strengths.max() <= 1):
-            raise ValueError("strength must be in [0, 1]")
+        if type(strength) is float and 0 <= strength <= 1:
+            strengths = np.full(len(entities), strength)
+        else:
+            strengths = np.ascontiguousarray(arguments.several(strength, len(entities)), np.float64)
+            if strengths.shape != entities.shape:
+                raise ValueError(
+                    f"strength must be one, or one for each of {len(entities)} entities, not"
+                    f" {strengths.size}"
+                )
+            if strengths.size and not (strengths.min() >= 0 and strengths.max() <= 1):
+                raise ValueError("strength must be in [0, 1]")
         if hyper is not None and not isinstance(hyper, HyperGraph):
             raise TypeError(f"hyper must be a HyperGraph, not {arguments.kind(hyper)}")
         return self._core.spread(

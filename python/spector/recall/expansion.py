@@ -60,7 +60,7 @@ class Path(NamedTuple):
     gain: float  # what it adds to the score if it is the strongest of its layer
 
 
-@dataclass
+@dataclass(slots=True)
 class Widening:
     """One recall's way through the steps."""
 
@@ -70,6 +70,7 @@ class Widening:
     seeds: npt.NDArray[np.uint32]
     strengths: npt.NDArray[np.float64]  # of the seeds; the best has 1
     rows: dict[int, MemoryRow]
+    _asked: dict[str, list[int]] | None = None
 
     @property
     def graphs(self) -> Graphs:
@@ -83,6 +84,23 @@ class Widening:
         below = self.seeds < size
         return self.seeds[below], self.strengths[below]
 
+    @property
+    def asked(self) -> dict[str, list[int]]:
+        """The entities that the query means, by name: those of the caller, else known names in
+        it."""
+        if self._asked is None:
+            self._asked = self._find_asked()
+        return self._asked
+
+    def _find_asked(self) -> dict[str, list[int]]:
+        directory = self.graphs.entities
+        hints = self.context.options.entities
+        if hints:
+            found = ((name, directory.find_entity(name)) for name in hints)
+            return {name: [entity] for name, entity in found if entity >= 0}
+        text = self.context.text
+        return {} if text is None else dict(self.graphs.mentions.names.find(text))
+
     def read(self, slots: Iterable[int]) -> dict[int, MemoryRow]:
         """The memories in these slots, each read once for all steps."""
         missing = sorted(set(slots) - self.rows.keys())
@@ -93,6 +111,17 @@ class Widening:
 
 class Reached:
     """What a layer leads to; of a memory the strongest activation counts."""
+
+    __slots__ = (
+        "_layer",
+        "_paths",
+        "_single",
+        "activations",
+        "scale",
+        "slots",
+        "traced",
+        "weight",
+    )
 
     def __init__(self, layer: str, weight: float, best: float, paths: list[Path] | None) -> None:
         self.weight = weight
@@ -234,27 +263,17 @@ def _lead_to(
     return slots
 
 
-def _asked(widening: Widening) -> dict[str, list[int]]:
-    """The entities that the query means, by name: those of the caller, else known names in it."""
-    directory = widening.graphs.entities
-    hints = widening.context.options.entities
-    if hints:
-        found = ((name, directory.find_entity(name)) for name in hints)
-        return {name: [entity] for name, entity in found if entity >= 0}
-    text = widening.context.text
-    return {} if text is None else dict(widening.graphs.mentions.names.find(text))
-
-
 def entity(widening: Widening, reached: Reached) -> None:
     """What mentions the entities that the query names, or what is around these over two steps of
     relations and events; and what mentions those of the first seeds (EXP-1)."""
     mentions = widening.graphs.mentions
     directory = widening.graphs.entities
-    asked = {entity for entities in _asked(widening).values() for entity in entities}
+    asked = {entity for entities in widening.asked.values() for entity in entities}
     if asked:
         hyper = mentions.hyper
+        starts = np.array(sorted(asked), np.uint32)
         found = directory.spread(
-            sorted(asked), _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper, _LEAST, _MOST
+            starts, _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper, _LEAST, _MOST
         )
         _raise_all(reached, directory, found)
     _raise_together(widening, reached, directory)
@@ -307,7 +326,7 @@ def hyperedge(widening: Widening, reached: Reached) -> None:
     """What tells of an event that at least two of the entities took part in which the query names
     (HYP-7)."""
     hyper = widening.graphs.mentions.hyper
-    asked = _asked(widening)
+    asked = widening.asked
     if len(asked) < 2:
         return
     took_part: dict[int, list[str]] = {}
@@ -394,11 +413,9 @@ def widen(context: RecallContext, reader: Reader) -> None:
             continue
         if widening is None:
             slots, scores = context.found
-            n = int(np.count_nonzero(scores[:_SEEDS] > 0))
-            strengths = scores[:n].astype(np.float64) / (float(scores[0]) if n else 1.0)
-            if n and not best:
+            seeds, strengths = _core.seeds_of(slots, scores, _SEEDS)
+            if len(seeds) and not best:
                 best = float(scores[0])
-            seeds = slots[:n].astype(np.uint32)
             widening = Widening(context, reader, slots, seeds, strengths, rows)
         first_path = len(context.paths)
         layers: list[Reached] = []
@@ -443,10 +460,11 @@ def _accumulate(context: RecallContext, layers: Sequence[Reached], first_path: i
     slots, scores = context.found
     parts: tuple[list[Any], ...] = ([], [], [], [])
     for number, layer in enumerate(layers):
+        n = len(layer.slots)
         parts[0].extend(layer.slots)
         parts[1].extend(layer.activations)
-        parts[2].extend(number for _ in layer.slots)
-        parts[3].extend(layer.scale for _ in layer.slots)
+        parts[2].extend([number] * n)
+        parts[3].extend([layer.scale] * n)
     if not (
         context.allow is not None
         or context.replica.suppressed

@@ -69,7 +69,8 @@ def recall_many(
 ) -> list[Answer]:
     """What each query finds, best first (GEN-4), all from one state of the space."""
     encoded = encode_queries(models, queries, options)
-    situation = situation._replace(now=as_of(options, situation.now))
+    if options.as_of is not None:
+        situation = situation._replace(now=as_of(options, situation.now))
     wanted = wanted_by(options)
 
     def work(reader: Reader, replica: Replica) -> list[Answer]:
