@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -58,6 +59,7 @@ class Answer:
 Query = tuple["str | None", "npt.NDArray[np.float32] | None"]
 
 _ALL: Final = Filter()
+_UNTRACED: Final = repeat(())
 
 
 def recall_many(
@@ -171,16 +173,17 @@ def _answer(
     except KeyError:
         missing = min(slot for slot in slots if slot not in rows)
         raise damaged(space.journal.where, f"the memory in slot {missing} is missing") from None
-    traces = _traces(context, reader) if context is not None and options.trace else {}
+    traces: Iterable[tuple[Edge, ...]] = _UNTRACED
     mode = "standard" if situation.focus is None else "hyperfocus"
-    listed: Container[int] = slots
+    modes: Iterable[str] = repeat(mode)
+    if context is not None and options.trace:
+        paths = _traces(context, reader)
+        traces = [paths.get(slot, ()) for slot in slots]
     if context is not None and context.found.slots is not context.listed:  # there is a graph
         listed = set(context.listed.tolist())
+        modes = [mode if slot in listed else "graph" for slot in slots]
     hits = [Hit(_REMINDER_SCORE, rows[slot], (), "reminder") for slot in due if slot in rows]
-    hits += [
-        Hit(score, row, traces.get(slot, ()), mode if slot in listed else "graph")
-        for slot, score, row in zip(slots, scores, found, strict=True)
-    ]
+    hits += map(Hit, scores, found, traces, modes)
     hits += [Hit(score, rows[slot], (), "lateral") for slot, score in lateral]
     return Answer(
         hits,
