@@ -88,6 +88,11 @@ std::uint32_t StringTable::find(std::string_view key) const noexcept {
   return entry == 0 ? kNone : first_.size() + number_of(entry);
 }
 
+void StringTable::prefetch(std::string_view key) const noexcept {
+  const Table* table = table_.load(std::memory_order_acquire);
+  if (table != nullptr) __builtin_prefetch(&table->buckets[hash_of(key) & (table->n_buckets - 1)]);
+}
+
 std::string_view StringTable::operator[](std::uint32_t number) const noexcept {
   if (number < first_.size()) return first_[number];
   // Whoever knows the number sees a table at least as new as the string.

@@ -50,6 +50,9 @@ class StringTable {
   // The number of `key`, or kNone.
   [[nodiscard]] std::uint32_t find(std::string_view key) const noexcept;
 
+  // Asks for what `find` and `intern` look at first: of an added key, some calls ahead of them.
+  void prefetch(std::string_view key) const noexcept;
+
   [[nodiscard]] std::string_view operator[](std::uint32_t number) const noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }

@@ -24,6 +24,9 @@ bool is_name(const TokenStream& stream, const Compound& compound, std::uint32_t 
 // No token begins with the mark.
 constexpr char kNameMark = '=';
 
+// So many strings ahead a table is asked for its part about one.
+constexpr std::size_t kAhead = 12;
+
 std::string name_key(std::string_view name) { return kNameMark + std::string(name); }
 
 }  // namespace
@@ -36,6 +39,10 @@ void AnalysedBatch::add(const TokenStream& stream) {
     for (std::uint32_t i = 0; i < compound.n_tokens; ++i) {
       const std::uint64_t at = compound.first_token + i;
       const Token& token = stream.tokens[at];
+      if (at + kAhead < stream.tokens.size()) {
+        const Token& later = stream.tokens[at + kAhead];
+        (later.word ? words_ : exact_).prefetch(stream.text(later));
+      }
       std::uint32_t number = 0;
       if (token.word) {
         number = words_.intern(stream.text(token));
@@ -100,9 +107,11 @@ void TextIndex::put_batch(std::span<const std::uint32_t> slots, const AnalysedBa
   std::vector<std::uint32_t> word_terms(batch.words_.size());
   std::vector<std::uint32_t> exact_terms(batch.exact_.size());
   for (std::uint32_t i = 0; i < word_terms.size(); ++i) {
+    if (i + kAhead < word_terms.size()) vocabulary_->prefetch(batch.words_[i + kAhead], true);
     word_terms[i] = vocabulary_->intern(batch.words_[i], true, stems);
   }
   for (std::uint32_t i = 0; i < exact_terms.size(); ++i) {
+    if (i + kAhead < exact_terms.size()) vocabulary_->prefetch(batch.exact_[i + kAhead], false);
     exact_terms[i] = vocabulary_->intern(batch.exact_[i], false, stems);
   }
   for (std::size_t document = 0; document < batch.size(); ++document) {
