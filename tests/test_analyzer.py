@@ -145,6 +145,59 @@ def test_offsets_are_characters_of_the_given_text():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_tok8_stop_words_are_these_and_no_others(kind):
+    others = [
+        "so",
+        "than",
+        "because",
+        "while",
+        "although",
+        "before",
+        "after",
+        "during",
+        "above",
+        "below",
+        "between",
+        "any",
+        "some",
+        "each",
+        "every",
+        "all",
+        "both",
+        "either",
+        "other",
+        "another",
+        "over",
+        "under",
+        "up",
+        "out",
+        "off",
+        "only",
+        "just",
+        "very",
+        "also",
+        "may",
+        "might",
+        "must",
+        "since",
+        "until",
+        "within",
+        "without",
+        "t",
+        "ll",
+    ]
+    words = [
+        *reference.STOP_WORDS,
+        *reference.STANDARD_STOP_WORDS,
+        *reference.CONTRACTIONS,
+        *others,
+    ]
+    for word in words:
+        for text in (word, word.title(), f"it'{word}", f"x_{word}"):
+            assert found(kind, text) == expected(kind, text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_assigned_character_alone(kind):
     text = "\n".join(ASSIGNED)
     assert found(kind, text) == expected(kind, text)

@@ -175,7 +175,7 @@ def test_recall_many_is_recall_of_each_from_one_state():
         assert memory.recall_many([]) == []
         read = Space.read
         calls = []
-        Space.read = lambda self, work: calls.append(1) or read(self, work)
+        Space.read = lambda self, work, **how: calls.append(1) or read(self, work, **how)
         try:
             memory.recall_many(queries, text_search_mode="keyword_only", tags=["none"])
         finally:

@@ -70,16 +70,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Function words; not those of place, time, number and degree (TOK-8, AM-2).
 STOP_WORDS = _words(
     """
     a an the i me my myself we us our ours ourselves you your yours yourself yourselves he him his
     himself she her hers herself it its itself they them their theirs themselves this that these
-    those some any each every both either neither all such own same other another about above after
-    against along among around as at before below between by during for from in into of off on onto
-    out over through to toward towards under until up upon with within without and but or nor so if
-    than then because while although though whether unless since not no too very also just only
-    there here yet what when who whom whose which where why how am is are was were be been being do
-    does did doing have has had having can could will would shall should may might must cannot
+    those there here such about as at by for from in into of on to with and but or if then not no
+    what when who whom whose which where why how am is are was were be been being do does did doing
+    have has had having can cannot could will would shall should
     """
 )
 CONTRACTIONS = _words(
