@@ -15,10 +15,10 @@ from .model import (
     EventType,
     MemoryRow,
     add_crc,
-    event_crc,
+    event_holds,
     row_problem,
     tags_of,
-    vector_crc,
+    vector_holds,
 )
 from .snapshots import notices
 from .values import check_path
@@ -174,7 +174,7 @@ def check_journal(journal: Journal) -> Report:
                 else:
                     problems.append(problem)
             for vector in reader.every_vector():
-                if vector_crc(*vector[:-1]) != vector.crc:
+                if not vector_holds(vector):
                     problems.append(
                         f"the {vector.kind} vector in slot {vector.slot} does not match its"
                         " checksum"
@@ -191,7 +191,7 @@ def check_journal(journal: Journal) -> Report:
                         problems.append(f"event {expected} is missing or out of order")
                         break
                     expected += 1
-                if event_crc(*event[:5]) != event.crc:
+                if not event_holds(event):
                     problems.append(f"event {event.seq} does not match its checksum")
                 elif event.type not in EventType.__members__.values():
                     problems.append(f"event {event.seq} has the unknown type {event.type}")

@@ -64,12 +64,14 @@ from .model import (
     add_crc,
     checkpoint_crc,
     event_crc,
+    event_holds,
     memory_crc,
     meta_crc,
     row_problem,
     session_payload,
     to_memory,
     vector_crc,
+    vector_holds,
 )
 from .values import Draft, Vector, show
 
@@ -398,7 +400,7 @@ class Reader:
         expected = max(after, until) + 1
         for event in events:
             number = event.seq if event.seq <= until else expected
-            if event.seq != number or event_crc(*event[:5]) != event.crc:
+            if event.seq != number or not event_holds(event):
                 raise damaged(
                     self._where, f"event {number} is missing or does not match its checksum"
                 )
@@ -496,7 +498,7 @@ class Reader:
             )
             for row in cursor:
                 vector = VectorRow(*row)
-                if vector_crc(*vector[:-1]) != vector.crc:
+                if not vector_holds(vector):
                     raise damaged(
                         self._where,
                         f"the {vector.kind} vector in slot {vector.slot} does not match its"
@@ -516,7 +518,7 @@ class Reader:
             )
             for row in cursor:
                 vector = VectorRow(*row)
-                if vector_crc(*vector[:-1]) == vector.crc:
+                if vector_holds(vector):
                     found[vector.content] = vector.data
         return found
 

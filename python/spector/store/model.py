@@ -273,6 +273,22 @@ def event_crc(seq: int, type: int, at: int, slot: int, payload: str | None) -> i
     return crc32c(f"{seq},{type},{at},{slot}{'' if payload is None else ',' + payload}".encode())
 
 
+def vector_holds(vector: VectorRow) -> bool:
+    """Whether the checksum of a row of the table `vectors` holds."""
+    try:
+        return vector_crc(*vector[:-1]) == vector.crc
+    except TypeError:  # a column of another type
+        return False
+
+
+def event_holds(event: Event) -> bool:
+    """Whether the checksum of an event holds."""
+    try:
+        return event_crc(*event[:5]) == event.crc
+    except TypeError:  # a column of another type
+        return False
+
+
 @functools.lru_cache(maxsize=1024)
 def _session_payload(session: str) -> str:
     return f"{hash64(session):016x}"

@@ -614,10 +614,17 @@ class Space:
         self, reader: Reader, last: Mapping[int, int], audit: Audit | None, told: bool
     ) -> None:
         """Bring these slots to the state of `reader`, in batches."""
+        if self._replica.shape != Shape() and _REMEMBER in last.values():
+            self.journal.check_whole()  # a vector that is gone would not be missed
         slots = sorted(last)
         for start in range(0, len(slots), _SLOTS_AT_ONCE):
             batch = {slot: last[slot] for slot in slots[start : start + _SLOTS_AT_ONCE]}
             rows = reader.rows(list(batch))  # what was forgotten must not have one: see Audit
+            for slot in batch.keys() - rows.keys():
+                if batch[slot] == _REMEMBER:
+                    raise damaged(self.journal.where, f"the memory in slot {slot} is missing")
+                if batch[slot] != EventType.FORGET:  # perhaps it was forgotten before
+                    self.journal.check_whole()
             if audit is not None:
                 audit.add_rows(rows.values())
             vectors = reader.vectors(list(batch)) if self._replica.shape != Shape() else {}
@@ -671,6 +678,7 @@ class Space:
                 work()
             except Exception:
                 if self._replica.broken is None:
+                    self.journal.check_whole()  # if it is damaged, that says more
                     raise
                 newest = self._renew()  # the snapshot is gone of which it needed a part
             self._applied = newest
@@ -697,7 +705,13 @@ class Space:
         the whole journal, after a check that it is all there."""
         with self.journal.reader(whole=False) as reader, self._apply_lock:
             reader.require_schema()
-            self._load(reader)
+            try:
+                self._load(reader)
+            except SpectorError:
+                raise
+            except Exception:
+                self.journal.check_whole()  # if it is damaged, that says more
+                raise
 
     def _load(self, reader: Reader) -> None:
         if not self._load_snapshot(reader):
