@@ -620,11 +620,8 @@ class Space:
         for start in range(0, len(slots), _SLOTS_AT_ONCE):
             batch = {slot: last[slot] for slot in slots[start : start + _SLOTS_AT_ONCE]}
             rows = reader.rows(list(batch))  # what was forgotten must not have one: see Audit
-            for slot in batch.keys() - rows.keys():
-                if batch[slot] == _REMEMBER:
-                    raise damaged(self.journal.where, f"the memory in slot {slot} is missing")
-                if batch[slot] != EventType.FORGET:  # perhaps it was forgotten before
-                    self.journal.check_whole()
+            if any(batch[slot] != EventType.FORGET for slot in batch.keys() - rows.keys()):
+                self.journal.check_whole()  # perhaps it is forgotten by an event that is not in it
             if audit is not None:
                 audit.add_rows(rows.values())
             vectors = reader.vectors(list(batch)) if self._replica.shape != Shape() else {}
