@@ -179,7 +179,9 @@ class Segment {
     __builtin_prefetch(&lists_[place]);
   }
   void prefetch_term(std::uint32_t place) const noexcept {
-    const std::byte* const head = pointer(lists_[place].load(std::memory_order_relaxed));
+    const std::uint64_t list = lists_[place].load(std::memory_order_relaxed);
+    if (list == kPacked) return;
+    const std::byte* const head = pointer(list);
     __builtin_prefetch(head);
     __builtin_prefetch(head + kLine);
   }
