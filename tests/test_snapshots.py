@@ -534,6 +534,20 @@ def test_opening_from_a_snapshot_loads_what_is_used(plain: Path, tmp_path: Path)
         assert stores(memory) == whole
 
 
+def test_a_part_that_fails_once(plain: Path, tmp_path: Path) -> None:
+    """And that another thread has loaded meanwhile: readers go on without a lock."""
+    space = tmp_path / "space"
+    shutil.copytree(plain, space)
+    with SpectorMemory.open(space, snapshot_every=None) as memory:
+        right = [hit.id for hit in memory.recall("fox", recall_mode="observe")]
+        replica = memory._space.replica
+        assert not replica.partial
+        replica.graphs.failed = OSError("too many open files")
+        assert [hit.id for hit in memory.recall("fox", recall_mode="observe")] == right
+        assert memory._space._replica is replica
+        assert replica.broken is None
+
+
 def test_threads_that_need_the_same_part(plain: Path, tmp_path: Path) -> None:
     space = tmp_path / "space"
     shutil.copytree(plain, space)

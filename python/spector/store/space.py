@@ -533,7 +533,7 @@ class Space:
 
     def _complete(self) -> None:
         """Load what of a snapshot nobody used so far. Needs `_apply_lock`."""
-        if self._replica.partial:
+        if self._replica.partial or self._replica.broken is not None:
             self._change(self._replica.complete, self._applied)
 
     def _told(self, reader: Reader) -> tuple[Restored, Told] | None:
