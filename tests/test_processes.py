@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import os
 import random
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import pytest
 from children import TIMEOUT, finish, run, start
 from spector import CorruptionError, LockedError, SpectorMemory
 from spector.store import check
+from spector.store.upkeep import check_erased
 
 WRITE = """
     import sys
@@ -366,6 +370,80 @@ def test_a_fork_during_a_write_cannot_open_the_space(tmp_path: Path) -> None:
         memory.close()
     """
     run(code, tmp_path)
+
+
+def _opens_again(path: Path) -> None:
+    SpectorMemory.open(path).close()
+
+
+def _leaves_it_open(path: Path) -> None:
+    left = SpectorMemory.open(path)
+    left.forget(left.remember("a second object of this process"))
+
+
+def _backs_up(path: Path) -> None:
+    with SpectorMemory.open(path) as memory:
+        memory.backup(path.parent / uuid.uuid4().hex)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        _opens_again,
+        _leaves_it_open,
+        _backs_up,
+        check,
+        lambda path: check_erased(path, "never there", "no such text"),
+    ],
+    ids=["opened", "twice", "backup", "doctor", "erased"],
+)
+def test_what_looks_at_the_file_takes_no_lock_away(
+    tmp_path: Path, look: Callable[[Path], object]
+) -> None:
+    """A process that closes a descriptor of a file loses SQLite's locks on it, and another one
+    that closes the space would then remove the log that this one writes to (R1, R8)."""
+    path = tmp_path / "space"
+    write = """
+        import sys
+        from spector import SpectorMemory
+        with SpectorMemory.open(sys.argv[1]) as memory:
+            memory.remember("text", id=sys.argv[2])
+            print(len(memory))
+    """
+    with SpectorMemory.open(path) as memory:
+        memory.remember("text", id="first")
+        look(path)
+        assert run(write, path, "second") == "2\n"
+        memory.remember("text", id="third")
+        assert run(write, path, "fourth") == "4\n"
+        look(path)
+        memory.remember("text", id="fifth")
+    with SpectorMemory.open(path) as memory:
+        assert len(memory) == 5
+    assert check(path).ok
+
+
+def test_looking_at_a_file_leaves_no_descriptor(tmp_path: Path) -> None:
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    with SpectorMemory.open(tmp_path / "other"):
+        gc.collect()
+        check(tmp_path / "other")  # closes what was left of earlier spaces
+        before = descriptors()
+        with SpectorMemory.open(tmp_path / "space") as memory:
+            memory.remember("text")
+            check(tmp_path / "space")
+            once = descriptors()
+            for _ in range(20):
+                check(tmp_path / "space")
+                check_erased(tmp_path / "space", "never there", "no such text")
+            assert descriptors() == once
+        del memory
+        gc.collect()
+        check(tmp_path / "space")  # the next look at any journal closes what is not needed
+        assert descriptors() == before
 
 
 def _recall_in_child(path: str) -> list[str]:

@@ -240,6 +240,11 @@ def forks_unnoticed() -> None:
     _module("store.journal").Journal.forked = property(lambda self: False)
 
 
+@fault("a look at the file takes SQLite's locks away", "test_processes.py -k takes_no_lock")
+def locks_dropped() -> None:
+    _module("store.journal")._used = frozenset
+
+
 @fault("waiting for other writers takes no time", "test_processes.py -k 'held or shortly'")
 def no_busy_timeout() -> None:
     def connect(original: Any, path: Any, timeout: float, *rest: Any) -> Any:

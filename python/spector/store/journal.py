@@ -1383,6 +1383,47 @@ class Transaction(Reader):
 
 _open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 _busy_at_fork: set[FileIdentity] = set()
+_raw_lock = threading.Lock()  # guards changes of the sets
+_left_open: list[tuple[FileIdentity, int]] = []
+
+
+def _used() -> set[FileIdentity | None]:
+    return {journal._identity for journal in _open_journals}
+
+
+def _file(status: os.stat_result) -> FileIdentity:
+    return FileIdentity(status.st_dev, status.st_ino)
+
+
+@contextlib.contextmanager
+def raw(path: Path) -> Iterator[int]:
+    """A descriptor to read the bytes of a journal by, beside SQLite.
+
+    A process that closes any descriptor of a file loses all its POSIX locks on that file, those
+    that SQLite took included. Another process would then take the journal for one that nobody
+    uses, and remove the log that this one goes on writing to. So a descriptor stays open while a
+    journal of this process may have the file open, for the next one who asks.
+    """
+    with _raw_lock:
+        used = _used()
+        for unused in [left for left in _left_open if left[0] not in used]:
+            _left_open.remove(unused)
+            os.close(unused[1])
+        identity = _file(path.stat())
+        left = next((left for left in _left_open if left[0] == identity), None)
+        if left is not None:
+            _left_open.remove(left)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if left is None else left[1]
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        with _raw_lock:
+            identity = _file(os.fstat(descriptor))
+            if identity in _used():
+                _left_open.append((identity, descriptor))
+            else:
+                os.close(descriptor)
 
 
 class _Reading:
@@ -1444,12 +1485,18 @@ class Journal:
         self._known: tuple[int, Tail] | None = None
         # Held while the write connection is in use; with one connection for all, readers too.
         self._turn = threading.Lock()
-        self._identity = None if path is None else self._check_file(path)
-        self._access = "" if path is None else _access(path)
-        self._state = self._file_state() if _IMMUTABLE in self._access else None
         self.newly_set_aside: list[Path] = []
-        self._writer = self._connect()
-        _open_journals.add(self)
+        with self._turn:
+            self._identity = None if path is None else self._check_file(path)
+            with _raw_lock:  # before the first lock is taken: see `raw`
+                _open_journals.add(self)
+            self._access = "" if path is None else _access(path)
+            self._state = self._file_state() if _IMMUTABLE in self._access else None
+            try:
+                self._writer = self._connect()
+            except BaseException:
+                self._closed = True
+                raise
 
     @classmethod
     def ephemeral(cls, meta: Mapping[str, Any]) -> Journal:
@@ -1491,10 +1538,9 @@ class Journal:
 
     def _check_file(self, path: Path) -> FileIdentity:
         """Refuse what is not a journal of ours before SQLite may touch it."""
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-            status = os.fstat(file.fileno())
-        identity = FileIdentity(status.st_dev, status.st_ino)
+        with raw(path) as descriptor:
+            header = os.read(descriptor, _HEADER_BYTES)
+            identity = _file(os.fstat(descriptor))
         if identity in _busy_at_fork:
             raise SpectorError(
                 f"{path} was in use by another thread when this process was forked, so it cannot"
@@ -1832,6 +1878,8 @@ class Journal:
 
 
 def _leave_all_to_parent() -> None:
+    global _raw_lock
+    _raw_lock = threading.Lock()  # a thread that is not here may have held it
     for journal in list(_open_journals):
         journal._leave_to_parent()
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from spector.errors import CorruptionError, StorageError
 
 from .check import Report, check_journal
-from .journal import FILE_NAME, Journal, sync, translated
+from .journal import FILE_NAME, Journal, raw, sync, translated
 from .values import check_path
 
 _NEW: Final = f"{FILE_NAME}.new"
@@ -147,11 +147,12 @@ def check_erased(path: object, memory_id: str, text: str | None = None) -> Erasu
 def files_with(folder: Path, mark: bytes) -> Iterator[Path]:
     """The files under a folder that hold these bytes."""
     for path in sorted(folder.rglob("*")):
-        if not path.is_file():
+        # The index of the log has numbers of pages, no content, and SQLite has locks on it.
+        if not path.is_file() or path.name == f"{FILE_NAME}-shm":
             continue
-        with path.open("rb") as file:
+        with raw(path) as descriptor:
             before = b""
-            while part := file.read(_CHUNK):
+            while part := os.read(descriptor, _CHUNK):
                 if mark in before + part:
                     yield path
                     break
