@@ -37,7 +37,7 @@ from spector import (
 )
 from spector.lexical import TextIndex
 from spector.store import Space, check
-from spector.store.journal import Reader
+from spector.store.reader import Reader
 
 NOW = 1_900_000_000_000
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon"]

@@ -16,9 +16,9 @@ import pytest
 from children import finish, start
 from spector import CorruptionError, SpectorMemory, SpectorWarning
 from spector.store import EventType, check
-from spector.store.journal import Transaction
 from spector.store.replica import Replica
 from spector.store.space import Space
+from spector.store.transaction import Transaction
 
 WORDS = ("fox", "owl", "snow", "night", "film", "lab")
 NAMES = ("Jon Smith", "John Smith", "Ann", "Lab", "Snow Film", "Snow Films")
@@ -144,7 +144,7 @@ def test_what_pruning_must_not_lose_is_noticed(
 
         def no_log(self: Transaction, *rest: Any, **more: Any) -> int:
             with monkeypatch.context() as patch:
-                patch.setattr("spector.store.journal.EventType", wrong)
+                patch.setattr("spector.store.transaction.EventType", wrong)
                 return prune(self, *rest, **more)
 
         monkeypatch.setattr(Transaction, "prune", no_log)

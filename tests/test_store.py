@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import spector.store.journal as journal_module
 import spector.store.model as model_module
+import spector.store.reader as reader_module
 from children import WITHOUT_RIGHTS, finish, run, start
 from spector import (
     CapacityError,
@@ -545,7 +545,7 @@ def test_a_flipped_bit_never_gives_a_wrong_answer(tmp_path: Path) -> None:  # F-
 def test_without_checksums_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The control of the test before.
     fill(tmp_path)
-    monkeypatch.setattr(journal_module, "row_problem", lambda row: None)
+    monkeypatch.setattr(reader_module, "row_problem", lambda row: None)
     _, _, wrong = flips(tmp_path, 400)
     assert wrong
 

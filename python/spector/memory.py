@@ -38,7 +38,7 @@ from spector.store import Journal, Memory, Report, Settings, Space, SpectorWarni
 from spector.store.bandit import Choice, Estimate, ProfileAdaptor, evaluate
 from spector.store.ids import IdMaker
 from spector.store.ingestion import Importance, Ingestion, with_tags
-from spector.store.journal import Reader, Transaction, set_aside_notice, translated
+from spector.store.journal import set_aside_notice
 from spector.store.learning import Credit, RecallRecord, logged, outcome_payload, tag_hash
 from spector.store.model import (
     EXTRACT,
@@ -50,9 +50,12 @@ from spector.store.model import (
     Stored,
     tags_of,
 )
+from spector.store.reader import Reader
 from spector.store.recorder import Recorder
 from spector.store.replica import Replica, Shape
+from spector.store.sqlite_errors import translated
 from spector.store.state import state_hash
+from spector.store.transaction import Transaction
 from spector.store.upkeep import Compaction, back_up
 from spector.store.values import (
     CONFLICTS,

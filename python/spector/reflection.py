@@ -21,11 +21,19 @@ import numpy.typing as npt
 from spector.errors import SpectorError
 from spector.records import ScoringOptions
 from spector.store.graphs import reflect_payload
-from spector.store.journal import MADE_BY_REFLECTION, Reader, Transaction
-from spector.store.model import CONSOLIDATED, PINNED, UNRESOLVED, MemoryRow, tags_of
+from spector.store.model import (
+    CONSOLIDATED,
+    MADE_BY_REFLECTION,
+    PINNED,
+    UNRESOLVED,
+    MemoryRow,
+    tags_of,
+)
+from spector.store.reader import Reader
 from spector.store.recorder import writing
 from spector.store.replica import Replica
 from spector.store.space import Space
+from spector.store.transaction import Transaction
 from spector.store.values import show
 
 __all__ = ["Cycles", "Reflection", "ReflectionReport", "Step"]

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spector.errors import StorageError
-from spector.store.journal import FILE_NAME, sync, translated
+from spector.store.files import sync
+from spector.store.journal import FILE_NAME
 from spector.store.snapshots import exclusive
+from spector.store.sqlite_errors import translated
 from spector.store.values import check_id, check_path, check_seconds, show
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import spector.store.journal as journal_module
+import spector.store.reader as reader_module
 from spector import CorruptionError, SpectorMemory, StorageError, VersionError
 from spector.store import snapshots
 from spector.store.upkeep import check_erased, files_with
@@ -204,10 +204,10 @@ def every_byte(folder: Path, rounds: int, seed: int) -> Outcome:
     problems += [*more, *worse]
     total = sum(sum(each.values()) for each in (counts, through, journal))
     with (
-        patched(journal_module, "row_problem", lambda row: None),
+        patched(reader_module, "row_problem", lambda row: None),
         patched(check_module, "row_problem", lambda row: None),
         patched(check_module.Audit, "problems", lambda self, reader: iter(())),
-        patched(journal_module.Reader, "quick_problems", lambda self: iter(())),
+        patched(reader_module.Reader, "quick_problems", lambda self: iter(())),
     ):
         some = _changes(original, ["journal.db"], share / 8, seed + 3)
         planted, _ = _in_lanes(folder, original, some, judge)

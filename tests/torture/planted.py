@@ -120,24 +120,24 @@ def torn_batches() -> None:
 
 @fault("checksums of rows are not compared", "test_store.py -k 'behind or damage'")
 def rows_unchecked() -> None:
-    for name in ("store.journal", "store.check"):
+    for name in ("store.reader", "store.check"):
         _module(name).row_problem = _nothing
 
 
 @fault("checksums of events are not compared", "test_store.py -k 'behind or damage'")
 def events_unchecked() -> None:
     def events(original: Any, self: Any, after: int, limit: int, until: int = 0) -> Any:
-        module = _module("store.journal")
+        module = _module("store.reader")
         query = "SELECT seq, type, at, slot, payload, crc FROM events WHERE seq > ? ORDER BY seq"
         return [module.Event(*row) for row in self._connection.execute(query, (after,))][:limit]
 
-    _wrap(_module("store.journal").Reader, "events", events)
+    _wrap(_module("store.reader").Reader, "events", events)
 
 
 @fault("totals are not compared", "test_store.py test_snapshots.py")
 def totals_unchecked() -> None:
     _module("store.check").Audit.problems = lambda self, reader: iter(())
-    _module("store.journal").Reader.quick_problems = lambda self: iter(())
+    _module("store.reader").Reader.quick_problems = lambda self: iter(())
 
 
 @fault("nobody looks at the tables after opening from a snapshot", "test_snapshots.py -k looks_at")
@@ -195,7 +195,7 @@ def replay_off_by_one() -> None:
         found = original(self, after, limit, until)
         return found[1:] if after and len(found) > 1 else found
 
-    _wrap(_module("store.journal").Reader, "events", events)
+    _wrap(_module("store.reader").Reader, "events", events)
 
 
 @fault("slots are used again", "test_store.py -k never_used_twice")
@@ -204,7 +204,7 @@ def slots_again() -> None:
         query = "SELECT coalesce(max(slot), 0) FROM memories"
         return int(self._connection.execute(query).fetchone()[0])
 
-    _module("store.journal").Transaction.highest_slot = highest
+    _module("store.transaction").Transaction.highest_slot = highest
 
 
 @fault("a recall does not look for what others wrote", "test_processes.py -k sees_it_at_once")
@@ -266,12 +266,12 @@ def stale_tags() -> None:
     def known(original: Any, self: Any, names: Any) -> Any:
         return {name: row._replace(tags="[]") for name, row in original(self, names).items()}
 
-    _wrap(_module("store.journal").Transaction, "_known", known)
+    _wrap(_module("store.transaction").Transaction, "_known", known)
 
 
 @fault("an update leaves the vectors of before", "test_modes.py test_transfer.py")
 def stale_vectors() -> None:
-    _module("store.journal").Transaction._drop_vectors = _nothing
+    _module("store.transaction").Transaction._drop_vectors = _nothing
 
 
 @fault("erasing leaves the log as it is", "test_upkeep.py -k erased")

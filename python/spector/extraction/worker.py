@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from spector._core import NameMatcher
 from spector.errors import ConfigurationError, SpectorError
-from spector.store.journal import Transaction
 from spector.store.model import EXTRACT, Entity, MemoryRow
 from spector.store.space import Space
+from spector.store.transaction import Transaction
 from spector.store.values import Draft, check_seconds, show
 
 from .protocol import Extraction, cleaned, encoded

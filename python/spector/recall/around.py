@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from spector.graph import TypeRegistry
 from spector.store.graphs import Graphs
-from spector.store.journal import Reader
 from spector.store.model import Memory, to_memory
+from spector.store.reader import Reader
 from spector.store.values import nearest, show
 
 __all__ = ["Fact", "Known", "Surroundings", "around"]

@@ -22,8 +22,8 @@ from spector import _core
 from spector.errors import CorruptionError
 from spector.graph import EntityDirectory
 from spector.store.graphs import Graphs
-from spector.store.journal import Reader
 from spector.store.model import MemoryRow
+from spector.store.reader import Reader
 
 from .fusion import Candidates
 

@@ -13,10 +13,11 @@ import numpy.typing as npt
 from spector.encoding import Encoded, Models
 from spector.records import ScoringOptions
 from spector.store.filters import Filter
-from spector.store.journal import Reader, damaged
 from spector.store.learning import first_tags
+from spector.store.reader import Reader
 from spector.store.replica import Replica
 from spector.store.space import Space
+from spector.store.sqlite_errors import damaged
 
 from .expansion import widen
 from .focus import Focus

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from spector.encoding import Encoded, Models
 from spector.store.filters import Filter
-from spector.store.journal import Reader
 from spector.store.model import MemoryRow, tags_of
+from spector.store.reader import Reader
 from spector.store.replica import Replica
 from spector.store.space import Space
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from spector.errors import CorruptionError, VersionError
 
-from .journal import FILE_NAME, SEE_DOCTOR, Journal, Reader, set_aside_notice
+from .journal import FILE_NAME, Journal, set_aside_notice
 from .model import (
     Event,
     EventType,
@@ -20,7 +20,9 @@ from .model import (
     tags_of,
     vector_holds,
 )
+from .reader import Reader
 from .snapshots import notices
+from .sqlite_errors import SEE_DOCTOR
 from .values import check_path
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from spector import _core
 from spector._core import crc32c, hash64
 
+#: The source of what stands for others (RFL-2).
+MADE_BY_REFLECTION: Final = "consolidated"
 # SQLite integers are signed 64-bit; sums of checksums are kept below that.
 _SUM_MASK: Final = (1 << 63) - 1
 

@@ -44,7 +44,7 @@ from .snapshots import load_json, save_json
 from .vectors import unpack_dense, unpack_sparse, unpack_tokens
 
 if TYPE_CHECKING:
-    from .journal import Reader
+    from .reader import Reader
 
 
 _REMEMBER: Final = EventType.REMEMBER.value

@@ -25,7 +25,8 @@ import numpy.typing as npt
 from spector._core import crc32c
 from spector.errors import CorruptionError, SpectorError, VersionError
 
-from .journal import LOCK_NAME, locked, sync
+from .files import locked, sync
+from .journal import LOCK_NAME
 
 FORMAT: Final = 2
 MANIFEST: Final = "manifest.json"

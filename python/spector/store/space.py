@@ -41,20 +41,13 @@ from .bandit import ProfileAdaptor
 from .check import Audit
 from .filters import Filter
 from .graphs import Restored, reflect_payload
-from .journal import (
-    CLOSE_TIMEOUT,
-    Journal,
-    Pruned,
-    Reader,
-    SpectorWarning,
-    Told,
-    Transaction,
-    damaged,
-    translated,
-)
+from .journal import CLOSE_TIMEOUT, Journal, SpectorWarning
 from .learning import Learning, recalled_slots
 from .model import Event, EventType, MemoryRow, VectorRow
+from .reader import Pruned, Reader, Told
 from .replica import Replica, Settings, Shape
+from .sqlite_errors import damaged, translated
+from .transaction import Transaction
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .journal import Reader
+from .reader import Reader
 from .replica import Replica
 
 

@@ -23,9 +23,10 @@ import numpy as np
 from spector import arguments
 from spector.errors import ConfigurationError, CorruptionError, VersionError
 
-from .journal import Reader, Transaction
 from .model import Entity, MemoryRow, Relation, Stored, VectorRow, encode_entities, entities_of
+from .reader import Reader
 from .replica import Settings, Shape
+from .transaction import Transaction
 from .values import (
     MEMORY_TYPES,
     Vector,

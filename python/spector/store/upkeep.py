@@ -12,7 +12,9 @@ from typing import Any, Final
 from spector.errors import CorruptionError, StorageError
 
 from .check import Report, check_journal
-from .journal import FILE_NAME, Journal, raw, sync, translated
+from .files import sync
+from .journal import FILE_NAME, Journal, raw
+from .sqlite_errors import translated
 from .values import check_path
 
 _NEW: Final = f"{FILE_NAME}.new"
