@@ -72,6 +72,20 @@ void dot_i8(const std::int8_t* query, std::span<const std::int8_t* const> rows,
 }
 
 template <class Arch>
+void dot_halves(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                std::span<const std::uint8_t* const> next, std::size_t size,
+                std::int32_t* dots) noexcept {
+  DotHalves{}(Arch{}, query, rows, next, size, dots);
+}
+
+template <class Arch>
+void dot_split(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+               std::span<const std::uint8_t* const> next, std::size_t to_low, std::size_t size,
+               std::int32_t* dots) noexcept {
+  DotSplit{}(Arch{}, query, rows, next, to_low, size, dots);
+}
+
+template <class Arch>
 void dot_f32(const float* query, std::span<const float* const> rows,
              std::span<const float* const> next, std::size_t size, float* dots) noexcept {
   DotF32{}(Arch{}, query, rows, next, size, dots);
@@ -89,9 +103,9 @@ float squared_l2_i8(const float* a, const std::int8_t* codes, float scale,
 }
 
 template <class Arch>
-void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
-                float* dots) noexcept {
-  ScaleDots{}(Arch{}, products, scales, factor, n, dots);
+void scale_dots(const std::int32_t* products, const float* scales, float factor, const float* rests,
+                float reach, std::size_t n, float* dots) noexcept {
+  ScaleDots{}(Arch{}, products, scales, factor, rests, reach, n, dots);
 }
 
 template <class Arch>
@@ -118,6 +132,8 @@ constexpr Table table(const char* name) {
           extend_paths<Arch>,
           intersect<Arch>,
           dot_i8<Arch>,
+          dot_halves<Arch>,
+          dot_split<Arch>,
           dot_f32<Arch>,
           squared_l2<Arch>,
           squared_l2_i8<Arch>,

@@ -37,13 +37,19 @@ struct Table {
   void (*dot_i8)(const std::int8_t* query, std::span<const std::int8_t* const> rows,
                  std::span<const std::int8_t* const> next, std::size_t size,
                  std::int32_t* dots) noexcept;
+  void (*dot_halves)(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                     std::span<const std::uint8_t* const> next, std::size_t size,
+                     std::int32_t* dots) noexcept;
+  void (*dot_split)(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                    std::span<const std::uint8_t* const> next, std::size_t to_low, std::size_t size,
+                    std::int32_t* dots) noexcept;
   void (*dot_f32)(const float* query, std::span<const float* const> rows,
                   std::span<const float* const> next, std::size_t size, float* dots) noexcept;
   float (*squared_l2)(const float* a, const float* b, std::size_t size) noexcept;
   float (*squared_l2_i8)(const float* a, const std::int8_t* codes, float scale,
                          std::size_t size) noexcept;
-  void (*scale_dots)(const std::int32_t* products, const float* scales, float factor, std::size_t n,
-                     float* dots) noexcept;
+  void (*scale_dots)(const std::int32_t* products, const float* scales, float factor,
+                     const float* rests, float reach, std::size_t n, float* dots) noexcept;
   void (*least_distances)(const DistanceBounds&, const float* dots, const float* squares,
                           std::size_t n, float limit, float* bounds,
                           std::uint64_t* within) noexcept;

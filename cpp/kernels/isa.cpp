@@ -33,14 +33,20 @@ template std::size_t Intersect::operator()<A>(A, const std::uint32_t*, std::size
 template void DotI8::operator()<A>(A, const std::int8_t*, std::span<const std::int8_t* const>,
                                    std::span<const std::int8_t* const>, std::size_t,
                                    std::int32_t*) const noexcept;
+template void DotHalves::operator()<A>(A, const std::int8_t*, std::span<const std::uint8_t* const>,
+                                       std::span<const std::uint8_t* const>, std::size_t,
+                                       std::int32_t*) const noexcept;
+template void DotSplit::operator()<A>(A, const std::int8_t*, std::span<const std::uint8_t* const>,
+                                      std::span<const std::uint8_t* const>, std::size_t,
+                                      std::size_t, std::int32_t*) const noexcept;
 template void DotF32::operator()<A>(A, const float*, std::span<const float* const>,
                                     std::span<const float* const>, std::size_t,
                                     float*) const noexcept;
 template float SquaredL2::operator()<A>(A, const float*, const float*, std::size_t) const noexcept;
 template float SquaredL2I8::operator()<A>(A, const float*, const std::int8_t*, float,
                                           std::size_t) const noexcept;
-template void ScaleDots::operator()<A>(A, const std::int32_t*, const float*, float, std::size_t,
-                                       float*) const noexcept;
+template void ScaleDots::operator()<A>(A, const std::int32_t*, const float*, float, const float*,
+                                       float, std::size_t, float*) const noexcept;
 template void LeastDistances::operator()<A>(A, const DistanceBounds&, const float*, const float*,
                                             std::size_t, float, float*,
                                             std::uint64_t*) const noexcept;

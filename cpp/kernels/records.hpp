@@ -24,7 +24,27 @@ struct DotI8 {
                   std::int32_t* dots) const noexcept;
 };
 
-// The same for floats; size is a multiple of 16.
+// A row of codes as two rows of their halves: a code plus 128 is 16 * high + low. Block b of 64 has
+// in byte j of its 32 the halves of code 64 b + j, below, and 64 b + j + 32, above.
+inline constexpr std::size_t kHalvesBlock = 64;
+
+// dots[r] = sum of query[i] * the half of code i in rows[r], for i < size, a multiple of 64.
+struct DotHalves {
+  template <class Arch>
+  void operator()(Arch, const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                  std::span<const std::uint8_t* const> next, std::size_t size,
+                  std::int32_t* dots) const noexcept;
+};
+
+// The same of 16 * high + low, where low halves are `to_low` bytes behind the high ones.
+struct DotSplit {
+  template <class Arch>
+  void operator()(Arch, const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                  std::span<const std::uint8_t* const> next, std::size_t to_low, std::size_t size,
+                  std::int32_t* dots) const noexcept;
+};
+
+// The same as DotI8 for floats; size is a multiple of 16.
 struct DotF32 {
   template <class Arch>
   void operator()(Arch, const float* query, std::span<const float* const> rows,
@@ -44,11 +64,11 @@ struct SquaredL2I8 {
                    std::size_t size) const noexcept;
 };
 
-// dots[i] = products[i] * (factor * scales[i]); n is a multiple of 16.
+// dots[i] = products[i] * (factor * scales[i]) + reach * rests[i]; n is a multiple of 16.
 struct ScaleDots {
   template <class Arch>
   void operator()(Arch, const std::int32_t* products, const float* scales, float factor,
-                  std::size_t n, float* dots) const noexcept;
+                  const float* rests, float reach, std::size_t n, float* dots) const noexcept;
 };
 
 // How far a dot product may be from the one that counts: by `margin` times the length of the row,

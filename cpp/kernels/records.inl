@@ -137,6 +137,187 @@ void DotI8::operator()(Arch, const std::int8_t* query, std::span<const std::int8
   }
 }
 
+// The sum of the products of a row of halves, in the same lanes. Halves have no sign, so that they
+// go first into products of unsigned and signed bytes; of these eight sums of two fit 16 bits.
+#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+template <class Arch>
+inline DotLanes dot_lanes_of(__m256i sum) noexcept {
+  return _mm512_zextsi256_si512(sum);
+}
+#else
+template <class Arch>
+inline DotLanes dot_lanes_of(__m256i sum) noexcept {
+  return sum;
+}
+#endif
+template <class Arch>
+inline void add_halves(const std::int8_t* query, const std::uint8_t* row, __m256i& below,
+                       __m256i& above) noexcept {
+  const __m256i mask = _mm256_set1_epi8(15);
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
+  const auto* const q = reinterpret_cast<const __m256i*>(query);
+  below = _mm256_add_epi16(
+      below, _mm256_maddubs_epi16(_mm256_and_si256(halves, mask), _mm256_loadu_si256(q)));
+  above = _mm256_add_epi16(
+      above, _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(halves, 4), mask),
+                                  _mm256_loadu_si256(q + 1)));
+}
+template <class Arch>
+inline DotLanes halves_lanes(const std::int8_t* query, const std::uint8_t* row,
+                             const std::uint8_t* next, std::size_t size) noexcept {
+  constexpr std::size_t kFits = 8 * kHalvesBlock;
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i sum = _mm256_setzero_si256();
+  for (std::size_t first = 0; first < size; first += kFits) {
+    const std::size_t end = size - first < kFits ? size : first + kFits;
+    __m256i below = _mm256_setzero_si256();
+    __m256i above = _mm256_setzero_si256();
+    std::size_t i = first;
+    for (; i + 2 * kHalvesBlock <= end; i += 2 * kHalvesBlock) {
+      __builtin_prefetch(next + i / 2, 0, 0);
+      add_halves<Arch>(query + i, row + i / 2, below, above);
+      add_halves<Arch>(query + i + kHalvesBlock, row + i / 2 + kHalvesBlock / 2, below, above);
+    }
+    if (i < end) {
+      __builtin_prefetch(next + i / 2, 0, 0);
+      add_halves<Arch>(query + i, row + i / 2, below, above);
+    }
+    sum = _mm256_add_epi32(
+        sum, _mm256_add_epi32(_mm256_madd_epi16(below, ones), _mm256_madd_epi16(above, ones)));
+  }
+  return dot_lanes_of<Arch>(sum);
+}
+template <class Arch>
+inline DotLanes split_lanes(const std::int8_t* query, const std::uint8_t* row,
+                            const std::uint8_t* next, std::size_t to_low,
+                            std::size_t size) noexcept {
+  constexpr std::size_t kFits = 8 * kHalvesBlock;
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i sixteens = _mm256_set1_epi16(16);
+  const std::uint8_t* const row_low = row + to_low;
+  const std::uint8_t* const next_low = next + to_low;
+  __m256i sum = _mm256_setzero_si256();
+  for (std::size_t first = 0; first < size; first += kFits) {
+    const std::size_t end = size - first < kFits ? size : first + kFits;
+    __m256i high[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    __m256i low[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    const auto add = [&](std::size_t i) {
+      add_halves<Arch>(query + i, row + i / 2, high[0], high[1]);
+      add_halves<Arch>(query + i, row_low + i / 2, low[0], low[1]);
+    };
+    std::size_t i = first;
+    for (; i + 2 * kHalvesBlock <= end; i += 2 * kHalvesBlock) {
+      __builtin_prefetch(next + i / 2, 0, 0);
+      __builtin_prefetch(next_low + i / 2, 0, 0);
+      add(i);
+      add(i + kHalvesBlock);
+    }
+    if (i < end) {
+      __builtin_prefetch(next + i / 2, 0, 0);
+      __builtin_prefetch(next_low + i / 2, 0, 0);
+      add(i);
+    }
+    sum = _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(high[0], sixteens),
+                                                 _mm256_madd_epi16(high[1], sixteens)));
+    sum = _mm256_add_epi32(
+        sum, _mm256_add_epi32(_mm256_madd_epi16(low[0], ones), _mm256_madd_epi16(low[1], ones)));
+  }
+  return dot_lanes_of<Arch>(sum);
+}
+#elif defined(__SSE2__)
+template <class Arch>
+inline DotLanes halves_lanes(const std::int8_t* query, const std::uint8_t* row,
+                             const std::uint8_t* next, std::size_t size) noexcept {
+  const __m128i mask = _mm_set1_epi8(15);
+  const __m128i zero = _mm_setzero_si128();
+  const auto products = [zero](__m128i halves, const std::int8_t* codes) {
+    const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    const __m128i low =
+        _mm_madd_epi16(_mm_unpacklo_epi8(halves, zero), _mm_srai_epi16(_mm_unpacklo_epi8(q, q), 8));
+    const __m128i high =
+        _mm_madd_epi16(_mm_unpackhi_epi8(halves, zero), _mm_srai_epi16(_mm_unpackhi_epi8(q, q), 8));
+    return _mm_add_epi32(low, high);
+  };
+  __m128i sum = zero;
+  for (std::size_t i = 0; i < size; i += kHalvesBlock) {
+    __builtin_prefetch(next + i / 2, 0, 0);
+    for (std::size_t j = 0; j < kHalvesBlock / 2; j += 16) {
+      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i / 2 + j));
+      sum = _mm_add_epi32(sum, products(_mm_and_si128(halves, mask), query + i + j));
+      sum = _mm_add_epi32(sum, products(_mm_and_si128(_mm_srli_epi16(halves, 4), mask),
+                                        query + i + kHalvesBlock / 2 + j));
+    }
+  }
+  return sum;
+}
+#else
+template <class Arch>
+inline DotLanes halves_lanes(const std::int8_t* query, const std::uint8_t* row,
+                             const std::uint8_t* next, std::size_t size) noexcept {
+  static_cast<void>(next);
+  std::int32_t sum = 0;
+  for (std::size_t i = 0; i < size; i += kHalvesBlock) {
+    for (std::size_t j = 0; j < kHalvesBlock / 2; ++j) {
+      const std::uint8_t halves = row[i / 2 + j];
+      sum += query[i + j] * (halves & 15) + query[i + kHalvesBlock / 2 + j] * (halves >> 4);
+    }
+  }
+  return sum;
+}
+#endif
+
+#if !defined(__AVX2__)
+template <class Arch>
+inline DotLanes split_lanes(const std::int8_t* query, const std::uint8_t* row,
+                            const std::uint8_t* next, std::size_t to_low,
+                            std::size_t size) noexcept {
+  const DotLanes high = halves_lanes<Arch>(query, row, next, size);
+  const DotLanes low = halves_lanes<Arch>(query, row + to_low, next + to_low, size);
+#if defined(__SSE2__)
+  return _mm_add_epi32(_mm_slli_epi32(high, 4), low);
+#else
+  return 16 * high + low;
+#endif
+}
+#endif
+
+// The products of each row, four at a time: lanes(row, the one after it).
+template <class Arch, class Lanes>
+inline void dot_rows(std::span<const std::uint8_t* const> rows,
+                     std::span<const std::uint8_t* const> next, std::int32_t* dots,
+                     const Lanes& lanes) noexcept {
+  DotLanes sums[4] = {};
+  for (std::size_t first = 0; first < rows.size(); first += 4) {
+    const std::size_t many = rows.size() - first < 4 ? rows.size() - first : 4;
+    for (std::size_t r = first; r < first + many; ++r) {
+      sums[r - first] = lanes(rows[r], r < next.size() ? next[r] : rows[r]);
+    }
+    std::int32_t four[4];
+    fold_four<Arch>(sums, four);
+    for (std::size_t r = 0; r < many; ++r) dots[first + r] = four[r];
+  }
+}
+
+template <class Arch>
+void DotHalves::operator()(Arch, const std::int8_t* query,
+                           std::span<const std::uint8_t* const> rows,
+                           std::span<const std::uint8_t* const> next, std::size_t size,
+                           std::int32_t* dots) const noexcept {
+  dot_rows<Arch>(rows, next, dots, [&](const std::uint8_t* row, const std::uint8_t* after) {
+    return halves_lanes<Arch>(query, row, after, size);
+  });
+}
+
+template <class Arch>
+void DotSplit::operator()(Arch, const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                          std::span<const std::uint8_t* const> next, std::size_t to_low,
+                          std::size_t size, std::int32_t* dots) const noexcept {
+  dot_rows<Arch>(rows, next, dots, [&](const std::uint8_t* row, const std::uint8_t* after) {
+    return split_lanes<Arch>(query, row, after, to_low, size);
+  });
+}
+
 template <class Arch>
 inline float fold_lanes(float* lanes) noexcept {
   for (std::size_t half = kSumLanes / 2; half > 0; half /= 2) {
@@ -234,13 +415,16 @@ float SquaredL2I8::operator()(Arch, const float* a, const std::int8_t* codes, fl
 
 template <class Arch>
 void ScaleDots::operator()(Arch, const std::int32_t* products, const float* scales, float factor,
-                           std::size_t n, float* dots) const noexcept {
+                           const float* rests, float reach, std::size_t n,
+                           float* dots) const noexcept {
   using V = xsimd::batch<float, Arch>;
   using Whole = xsimd::batch<std::int32_t, Arch>;
   const V by(factor);
+  const V far(reach);
   for (std::size_t i = 0; i < n; i += V::size) {
     const V product = xsimd::to_float(Whole::load_unaligned(products + i));
-    (product * (by * V::load_unaligned(scales + i))).store_unaligned(dots + i);
+    const V dot = product * (by * V::load_unaligned(scales + i));
+    (dot + far * V::load_unaligned(rests + i)).store_unaligned(dots + i);
   }
 }
 

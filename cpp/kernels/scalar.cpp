@@ -137,6 +137,32 @@ void dot_i8(const std::int8_t* query, std::span<const std::int8_t* const> rows,
   }
 }
 
+void dot_halves(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+                std::span<const std::uint8_t* const> /*next*/, std::size_t size,
+                std::int32_t* dots) noexcept {
+  constexpr std::size_t kBytes = kHalvesBlock / 2;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::size_t place = i % kHalvesBlock;
+      const unsigned halves = rows[r][i / kHalvesBlock * kBytes + place % kBytes];
+      sum += query[i] * static_cast<int>(place < kBytes ? halves & 15 : halves >> 4);
+    }
+    dots[r] = sum;
+  }
+}
+
+void dot_split(const std::int8_t* query, std::span<const std::uint8_t* const> rows,
+               std::span<const std::uint8_t* const> /*next*/, std::size_t to_low, std::size_t size,
+               std::int32_t* dots) noexcept {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const std::array<const std::uint8_t*, 2> halves{rows[r], rows[r] + to_low};
+    std::array<std::int32_t, 2> sums{};
+    dot_halves(query, halves, {}, size, sums.data());
+    dots[r] = 16 * sums[0] + sums[1];
+  }
+}
+
 float folded(std::array<float, kSumLanes>& lanes) noexcept {
   for (std::size_t half = kSumLanes / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
@@ -172,10 +198,10 @@ float squared_l2_i8(const float* a, const std::int8_t* codes, float scale,
   return folded(lanes);
 }
 
-void scale_dots(const std::int32_t* products, const float* scales, float factor, std::size_t n,
-                float* dots) noexcept {
+void scale_dots(const std::int32_t* products, const float* scales, float factor, const float* rests,
+                float reach, std::size_t n, float* dots) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
-    dots[i] = static_cast<float>(products[i]) * (factor * scales[i]);
+    dots[i] = static_cast<float>(products[i]) * (factor * scales[i]) + reach * rests[i];
   }
 }
 
@@ -237,6 +263,8 @@ const Table kScalar{"scalar",
                     extend_paths,
                     intersect,
                     dot_i8,
+                    dot_halves,
+                    dot_split,
                     dot_f32,
                     squared_l2,
                     squared_l2_i8,

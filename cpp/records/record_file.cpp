@@ -86,8 +86,9 @@ void save_records(const RecordStore::View& view, const std::string& path, const 
     if (place.row_after != 0) {
       with_vector.push_back(static_cast<std::uint32_t>(slots.size()));
       if (settings.storage == VectorStorage::kI8) scales.push_back(place.scale);
-      const std::byte* const row = view.row(place.row_after - 1);
-      vectors.insert(vectors.end(), row, row + view.row_bytes);
+      const std::size_t first = vectors.size();
+      vectors.resize(first + view.row_bytes);
+      view.stored(place.row_after - 1, std::span(vectors).subspan(first));
     }
     slots.push_back(slot);
     headers.push_back(view.header(slot));

@@ -119,6 +119,33 @@ float quantise(std::span<const float> vector, std::span<std::int8_t> codes) noex
   return scale;
 }
 
+void split_codes(std::span<const std::int8_t> codes, std::byte* high, std::byte* low) noexcept {
+  constexpr std::size_t kBytes = kernels::kHalvesBlock / 2;
+  for (std::size_t first = 0; first < codes.size(); first += kernels::kHalvesBlock) {
+    const std::int8_t* const from = &codes[first];
+    for (std::size_t j = 0; j < kBytes; ++j) {
+      const unsigned a = static_cast<std::uint8_t>(from[j]) ^ 0x80U;
+      const unsigned b = static_cast<std::uint8_t>(from[j + kBytes]) ^ 0x80U;
+      high[first / 2 + j] = static_cast<std::byte>(a >> 4 | (b & 0xf0U));
+      low[first / 2 + j] = static_cast<std::byte>((a & 15U) | b << 4);
+    }
+  }
+}
+
+void join_codes(const std::byte* high, const std::byte* low,
+                std::span<std::int8_t> codes) noexcept {
+  constexpr std::size_t kBytes = kernels::kHalvesBlock / 2;
+  for (std::size_t first = 0; first < codes.size(); first += kernels::kHalvesBlock) {
+    std::int8_t* const to = &codes[first];
+    for (std::size_t j = 0; j < kBytes; ++j) {
+      const auto h = static_cast<unsigned>(high[first / 2 + j]);
+      const auto l = static_cast<unsigned>(low[first / 2 + j]);
+      to[j] = static_cast<std::int8_t>(((h << 4 | (l & 15U)) & 0xffU) ^ 0x80U);
+      to[j + kBytes] = static_cast<std::int8_t>(((h & 0xf0U) | l >> 4) ^ 0x80U);
+    }
+  }
+}
+
 std::uint64_t tag_filter(std::uint64_t tag_hash) noexcept {
   std::uint64_t h1 = tag_hash;
   h1 ^= h1 >> 33;
@@ -158,14 +185,22 @@ RecordHeader RecordStore::View::header(std::uint32_t slot) const noexcept {
 
 void RecordStore::View::vector(std::uint32_t slot, std::span<float> out) const noexcept {
   const Place place = places[slot];
-  const std::byte* const from = row(place.row_after - 1);
   if (settings.storage == VectorStorage::kF32) {
-    std::memcpy(out.data(), from, out.size_bytes());
+    std::memcpy(out.data(), row(place.row_after - 1), out.size_bytes());
     return;
   }
-  const auto* codes = reinterpret_cast<const std::int8_t*>(from);
+  std::vector<std::int8_t> values(out.size());
+  codes(place.row_after - 1, values);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(codes[i]) * place.scale;
+    out[i] = static_cast<float>(values[i]) * place.scale;
+  }
+}
+
+void RecordStore::View::stored(std::uint32_t row, std::span<std::byte> out) const noexcept {
+  if (settings.storage == VectorStorage::kF32) {
+    std::memcpy(out.data(), this->row(row), out.size());
+  } else {
+    codes(row, std::span(reinterpret_cast<std::int8_t*>(out.data()), out.size()));
   }
 }
 
@@ -173,10 +208,13 @@ std::size_t RecordStore::View::touch() const noexcept {
   const std::size_t rows_of_chunk = std::size_t{1} << row_bits;
   for (std::size_t first = 0; first < n_rows; first += rows_of_chunk) {
     const std::byte* const chunk = row(static_cast<std::uint32_t>(first));
-    const std::size_t bytes = std::min(rows_of_chunk, n_rows - first) * row_bytes;
-    // Rows are whole blocks of 64 bytes; a volatile read is made.
-    for (std::size_t i = 0; i < bytes; i += 64) {
-      static_cast<void>(*reinterpret_cast<const volatile std::uint64_t*>(chunk + i));
+    const std::size_t bytes = std::min(rows_of_chunk, n_rows - first) * part_bytes;
+    for (std::size_t part = 0; part < row_bytes; part += part_bytes) {
+      const std::byte* const from = part == 0 ? chunk : chunk + to_low();
+      // A volatile read is made.
+      for (std::size_t i = 0; i < bytes; i += 64) {
+        static_cast<void>(*reinterpret_cast<const volatile std::uint64_t*>(from + i));
+      }
     }
   }
   return n_rows * row_bytes;
@@ -202,6 +240,7 @@ struct alignas(CowHeap::kAlignment) RecordStore::Slab : CowBlock {
 RecordStore::RecordStore(EpochDomain& epochs, const VectorSettings& settings)
     : settings_(settings),
       row_bytes_(settings.row_bytes()),
+      part_bytes_(settings.part_bytes()),
       row_bits_(row_bits(std::max<std::size_t>(row_bytes_, 1))),
       heap_(epochs),
       marks_(heap_),
@@ -234,16 +273,15 @@ RecordStore::RecordStore(EpochDomain& epochs, const RecordFile& file)
     set_fields(slots[i], file.headers()[i], kAllFields);
   }
   now_.records = slots.size();
-  std::vector<float> values(settings_.row_size());
+  const std::size_t size = settings_.row_size();
   for (std::size_t i = 0; i < file.with_vector().size(); ++i) {
     const std::uint32_t at = file.with_vector()[i];
     const std::byte* const from = file.rows().data() + i * row_bytes_;
-    std::memcpy(new_row(), from, row_bytes_);
-    Place& place = places_.edit(slots[at]);
-    place.row_after = static_cast<std::uint32_t>(now_.rows);
-    place.scale = file.scales().empty() ? 0 : file.scales()[i];
+    places_.edit(slots[at]) =
+        settings_.storage == VectorStorage::kI8
+            ? append(std::span(reinterpret_cast<const std::int8_t*>(from), size), file.scales()[i])
+            : append(std::span(reinterpret_cast<const float*>(from), size));
     rare_.edit(slots[at]).norm = file.headers()[at].norm;
-    place.square = stored_square(settings_, from, place.scale);
   }
   now_.vectors = now_.rows;
 }
@@ -319,7 +357,7 @@ std::byte* RecordStore::new_row() {
   const std::size_t place = now_.rows & ((std::size_t{1} << row_bits_) - 1);
   ++now_.rows;
   // Nobody reads rows that no published state has.
-  return const_cast<std::byte*>(chunks_[0][chunk]) + place * row_bytes_;
+  return const_cast<std::byte*>(chunks_[0][chunk]) + place * part_bytes_;
 }
 
 // As many chunks as there are, so that a large store is in large pieces; memory that was never
@@ -334,15 +372,32 @@ void RecordStore::add_slab() {
 }
 
 RecordStore::Place RecordStore::append(std::span<const float> vector) {
+  if (settings_.storage == VectorStorage::kI8) {
+    codes_.resize(settings_.row_size());
+    const float scale = quantise(vector, codes_);
+    return append(codes_, scale);
+  }
   std::byte* const row = new_row();
+  std::memcpy(row, vector.data(), vector.size_bytes());
   Place place;
   place.row_after = static_cast<std::uint32_t>(now_.rows);
-  if (settings_.storage == VectorStorage::kI8) {
-    place.scale = quantise(vector, {reinterpret_cast<std::int8_t*>(row), settings_.row_size()});
-  } else {
-    std::memcpy(row, vector.data(), vector.size_bytes());
+  place.square = stored_square(settings_, row, 0);
+  return place;
+}
+
+RecordStore::Place RecordStore::append(std::span<const std::int8_t> codes, float scale) {
+  std::byte* const row = new_row();
+  split_codes(codes, row, row + (part_bytes_ << row_bits_));
+  Place place;
+  place.row_after = static_cast<std::uint32_t>(now_.rows);
+  place.scale = scale;
+  place.square = stored_square(settings_, reinterpret_cast<const std::byte*>(codes.data()), scale);
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < settings_.dimensions; ++i) {
+    const int open = (codes[i] & 15) - 8;
+    sum += static_cast<std::uint32_t>(open * open);
   }
-  place.square = stored_square(settings_, row, place.scale);
+  place.rest = static_cast<float>(scale * std::sqrt(static_cast<double>(sum)) * (1 + 1e-6));
   return place;
 }
 
@@ -431,7 +486,7 @@ void RecordStore::compact() {
   const std::vector<const std::byte*> old(before.chunks.begin(), before.chunks.end());
   const std::vector<Slab*> old_slabs(slabs_[0].begin(), slabs_[0].end());
   const auto row = [&](std::uint32_t i) {
-    return old[i >> row_bits_] + (i & ((1U << row_bits_) - 1)) * row_bytes_;
+    return old[i >> row_bits_] + (i & ((1U << row_bits_) - 1)) * part_bytes_;
   };
   chunks_.truncate(0, 0);
   slabs_.truncate(0, 0);
@@ -444,7 +499,12 @@ void RecordStore::compact() {
     }
   });
   for (const auto& [slot, from] : there) {
-    std::memcpy(new_row(), row(from - 1), row_bytes_);
+    std::byte* const to = new_row();
+    std::memcpy(to, row(from - 1), part_bytes_);
+    if (part_bytes_ < row_bytes_) {
+      const std::size_t to_low = part_bytes_ << row_bits_;
+      std::memcpy(to + to_low, row(from - 1) + to_low, part_bytes_);
+    }
     if (now_.rows != from) places_.edit(slot).row_after = static_cast<std::uint32_t>(now_.rows);
   }
   for (Slab* slab : old_slabs) heap_.release(slab);
@@ -454,6 +514,7 @@ RecordStore::View RecordStore::view() const noexcept {
   View view;
   view.settings = settings_;
   view.row_bytes = row_bytes_;
+  view.part_bytes = part_bytes_;
   view.row_bits = row_bits_;
   view.n_records = now_.records;
   view.n_vectors = now_.vectors;

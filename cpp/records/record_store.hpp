@@ -121,6 +121,10 @@ struct VectorSettings {
   [[nodiscard]] std::size_t row_bytes() const noexcept {
     return row_size() * (storage == VectorStorage::kI8 ? 1 : sizeof(float));
   }
+  // Bytes of a row that lie together in memory: of codes half of them (RecordStore::View::row).
+  [[nodiscard]] std::size_t part_bytes() const noexcept {
+    return storage == VectorStorage::kI8 ? row_bytes() / 2 : row_bytes();
+  }
 };
 
 // A vector to be compared: normalised for cosine. Throws std::invalid_argument naming `what` for a
@@ -131,6 +135,10 @@ float prepare_vector(const VectorSettings& settings, std::span<const float> vect
 
 // Codes in [-127, 127] of a vector and the scale that gives values back; at most half a step off.
 float quantise(std::span<const float> vector, std::span<std::int8_t> codes) noexcept;
+
+// The halves of whole blocks of codes (kernels/records.hpp), and the codes again.
+void split_codes(std::span<const std::int8_t> codes, std::byte* high, std::byte* low) noexcept;
+void join_codes(const std::byte* high, const std::byte* low, std::span<std::int8_t> codes) noexcept;
 
 // TAG-1: the bits of a tag by its H64.
 [[nodiscard]] std::uint64_t tag_filter(std::uint64_t tag_hash) noexcept;
@@ -151,6 +159,7 @@ class RecordStore {
     std::uint32_t row_after = 0;  // the row + 1; 0: no vector
     float scale = 0;              // of int8 codes
     float square = 0;             // squared length of the vector as it is stored
+    float rest = 0;               // length of what the high halves of its codes leave open
   };
   // Fields that no sweep reads.
   struct Rare {
@@ -179,10 +188,21 @@ class RecordStore {
     [[nodiscard]] bool has_vector(std::uint32_t slot) const noexcept {
       return places[slot].row_after != 0;
     }
+    // Its floats, or the high halves of its codes: a scan needs the low ones of few rows only, so
+    // that a chunk has the high halves of all its rows, then the low ones.
     [[nodiscard]] const std::byte* row(std::uint32_t row) const noexcept {
-      return chunks[row >> row_bits] + (row & ((1U << row_bits) - 1)) * row_bytes;
+      return chunks[row >> row_bits] + (row & ((1U << row_bits) - 1)) * part_bytes;
     }
-    // Reads every vector: no scan can be faster. Returns how many bytes that was.
+    // From the high halves of a row to its low ones.
+    [[nodiscard]] std::size_t to_low() const noexcept { return part_bytes << row_bits; }
+    // All of a row, codes as they are: row_bytes.
+    void stored(std::uint32_t row, std::span<std::byte> out) const noexcept;
+    // The codes of a row.
+    void codes(std::uint32_t row, std::span<std::int8_t> out) const noexcept {
+      const std::byte* const high = this->row(row);
+      join_codes(high, high + to_low(), out);
+    }
+    // Reads every vector, in the order of memory. Returns how many bytes that was.
     [[nodiscard]] std::size_t touch() const noexcept;
     // Of all columns and rows; dead rows, and pages that nobody ever wrote, count as well.
     [[nodiscard]] std::size_t memory_bytes() const noexcept;
@@ -191,6 +211,7 @@ class RecordStore {
 
     VectorSettings settings;
     std::size_t row_bytes = 0;
+    std::size_t part_bytes = 0;
     unsigned row_bits = 0;  // of the number of a row in its chunk
     std::size_t n_records = 0;
     std::size_t n_vectors = 0;
@@ -256,6 +277,8 @@ class RecordStore {
   void set_fields(std::uint32_t slot, const RecordHeader& header, Fields fields);
   // The place of a new row with this vector, which is prepared.
   Place append(std::span<const float> vector);
+  // The same with codes, whole blocks of them.
+  Place append(std::span<const std::int8_t> codes, float scale);
   std::byte* new_row();
   void add_slab();
   void drop_vector(std::uint32_t slot);
@@ -263,7 +286,9 @@ class RecordStore {
 
   VectorSettings settings_;
   std::size_t row_bytes_;
+  std::size_t part_bytes_;
   unsigned row_bits_;
+  std::vector<std::int8_t> codes_;  // of the vector that is stored
   Counts now_;
   Counts published_;
   CowHeap heap_;

@@ -26,7 +26,9 @@ static_assert(CowArray<std::int64_t>::kPage % kBlock == 0 && CowArray<float>::kP
 constexpr std::size_t kDense = 24;
 constexpr std::size_t kBatch = 64;  // vectors measured at a time: memory is never idle for long
 constexpr std::size_t kBlocksAhead = 2;
-constexpr std::size_t kAhead = 24;  // candidates whose headers are asked for ahead
+constexpr std::size_t kFewBytes = std::size_t{4} << 20;  // of codes: not worth two looks
+constexpr std::size_t kFewApart = std::size_t{1} << 17;
+constexpr std::size_t kAhead = 64;  // candidates whose headers are asked for together, ahead
 
 void refuse(const char* name, const char* allowed, double value) {
   throw std::invalid_argument(std::string(name) + " must be " + allowed + ", not " +
@@ -262,7 +264,7 @@ class HeaderGate {
 
   void prefetch(std::size_t slot) const noexcept {
     view_.marks.prefetch(slot);
-    if (times_) view_.timestamps.prefetch(slot);
+    if (times_ || stale_) view_.timestamps.prefetch(slot);
     if (importances_) view_.importances.prefetch(slot);
     view_.places.prefetch(slot);
   }
@@ -445,10 +447,14 @@ class Query {
     codes_.resize(size_);
     scale_ = quantise(values(), codes_);
     double lost = 0;
+    std::int64_t squares = 0;
     for (std::size_t i = 0; i < size_; ++i) {
       const double rest = values()[i] - static_cast<double>(scale_) * codes_[i];
       lost += rest * rest;
+      sum_ += codes_[i];
+      squares += std::int64_t{codes_[i]} * codes_[i];
     }
+    reach_ = static_cast<float>(scale_ * std::sqrt(static_cast<double>(squares)) * (1 + 1e-6));
     // A product with a row errs by at most the length of what was lost times the row's.
     bounds_.margin = static_cast<float>(std::sqrt(lost) * (1 + 1e-6));
   }
@@ -459,6 +465,9 @@ class Query {
   }
   [[nodiscard]] std::span<const std::int8_t> codes() const noexcept { return codes_; }
   [[nodiscard]] float scale() const noexcept { return scale_; }
+  [[nodiscard]] std::int32_t sum() const noexcept { return sum_; }  // of the codes
+  // Their length: a product with what high halves leave open is at most this times its length.
+  [[nodiscard]] float reach() const noexcept { return reach_; }
   [[nodiscard]] const kernels::DistanceBounds& bounds() const noexcept { return bounds_; }
 
   [[nodiscard]] static float distance_of_dot(float dot) noexcept {
@@ -488,7 +497,47 @@ class Query {
   std::vector<Lanes> values_;
   std::vector<std::int8_t> codes_;
   float scale_ = 0;
+  std::int32_t sum_ = 0;
+  float reach_ = 0;
   kernels::DistanceBounds bounds_{};
+};
+
+// The k nearest of what is offered, by the most that their distances may be.
+class Nearby {
+ public:
+  struct Entry {
+    float most;
+    float least;
+    std::size_t place;
+  };
+
+  explicit Nearby(std::size_t k) : k_(k) {}
+
+  [[nodiscard]] bool full() const noexcept { return heap_.size() == k_; }
+  // Of a full one: no record that is farther than this is among the k nearest.
+  [[nodiscard]] float most() const noexcept { return heap_.front().most; }
+  // Those that are hardly nearer than the last need not be offered.
+  [[nodiscard]] bool wants(float least) const noexcept {
+    return !full() || least < heap_.front().least;
+  }
+  // Whether `most()` is there and another one.
+  bool offer(const Entry& entry) {
+    const auto nearer = [](const Entry& a, const Entry& b) { return a.most < b.most; };
+    if (full()) {
+      if (entry.most >= most()) return false;
+      std::pop_heap(heap_.begin(), heap_.end(), nearer);
+      heap_.back() = entry;
+    } else {
+      heap_.push_back(entry);
+    }
+    std::push_heap(heap_.begin(), heap_.end(), nearer);
+    return full();
+  }
+  [[nodiscard]] std::span<const Entry> entries() const noexcept { return heap_; }
+
+ private:
+  std::size_t k_;
+  std::vector<Entry> heap_;  // the farthest in front
 };
 
 enum class Rank : std::uint8_t { kSimilarity, kScore };
@@ -504,16 +553,23 @@ class Scan {
         gate_(view, options, true),
         weights_(view, options),
         top_(std::min(k, view.n_vectors)),
+        nearby_(std::min(k, view.n_vectors)),
         lateral_(options.lateral_distance
                      ? std::min(std::max<std::size_t>(1, k / 3), view.n_vectors)
                      : 0),
-        decoded_(view.settings.storage == VectorStorage::kI8 ? view.settings.row_size() : 0) {
+        codes_(view.settings.storage == VectorStorage::kI8 ? view.settings.row_size() : 0),
+        decoded_(codes_.size()) {
     for (Batch& batch : batches_) batch.overlaps.fill(1);  // without query tags (TAG-4)
   }
 
   Answer run() {
     if (view_.n_vectors > 0) {
       const Candidates candidates(options_);
+      const std::size_t most = candidates.all() ? view_.n_rows : candidates.slots().size();
+      // Of a list rows lie apart, and each is waited for.
+      const std::size_t few = candidates.all() ? kFewBytes : kFewApart;
+      whole_ = !puts_off() || most * view_.row_bytes <= few;
+      if (!whole_) open_.reserve(most / 4);  // what is not used costs nothing
       if (candidates.all()) {
         sweep();
       } else {
@@ -521,6 +577,7 @@ class Scan {
       }
       flush();
       flush();
+      if (!open_.empty()) settle();
     }
     Answer answer{top_.take(), lateral_.take(), counts_};
     for (Scored& hit : answer.hits) hit.decay = weights_.of(hit.slot).decay;
@@ -538,11 +595,19 @@ class Scan {
     std::array<const std::byte*, kBatch> rows{};
     std::array<float, kBatch> scales{};
     std::array<float, kBatch> squares{};
+    std::array<float, kBatch> rests{};
     std::array<float, kBatch> overlaps{};
     std::array<float, kBatch> importances{};
     std::array<std::int32_t, kBatch> products{};
     std::array<float, kBatch> dots{};
     std::array<float, kBatch> distances{};  // the least they may be
+  };
+
+  // A record that may be near, by the high halves of its codes.
+  struct Open {
+    float least;
+    std::uint32_t slot;
+    std::int32_t product;
   };
 
   // Where rows are.
@@ -552,7 +617,7 @@ class Scan {
         : chunks_(view.chunks.data()),
           bits_(view.row_bits),
           mask_((std::size_t{1} << view.row_bits) - 1),
-          bytes_(view.row_bytes) {}
+          bytes_(view.part_bytes) {}
     const std::byte* operator[](std::uint32_t row) const noexcept {
       return chunks_[row >> bits_] + (row & mask_) * bytes_;
     }
@@ -582,7 +647,14 @@ class Scan {
     Slots slots = candidates.slots();
     const auto end = std::lower_bound(slots.begin(), slots.end(), view_.slots());
     slots = slots.first(static_cast<std::size_t>(end - slots.begin()));
+    std::size_t asked = 0;
     for (std::size_t i = 0; i < slots.size();) {
+      if (i + kAhead > asked) {
+        for (const std::size_t end = std::min(asked + kAhead, slots.size()); asked < end; ++asked) {
+          gate_.prefetch(slots[asked]);
+          if (rank_ == Rank::kScore) view_.importances.prefetch(slots[asked]);
+        }
+      }
       const std::size_t base = slots[i] / kBlock * kBlock;
       std::size_t n = 1;
       while (i + n < slots.size() && slots[i + n] < base + kBlock) ++n;
@@ -596,10 +668,6 @@ class Scan {
       } else {
         const kernels::GateColumns columns = gate_.columns(base);
         for (std::size_t j = i; j < i + n; ++j) {
-          if (j + kAhead < slots.size()) {
-            gate_.prefetch(slots[j + kAhead]);
-            if (rank_ == Rank::kScore) view_.importances.prefetch(slots[j + kAhead]);
-          }
           if (gate_.pass(columns, base, slots[j], counts_)) {
             survive(slots[j], candidates.overlap(j));
           }
@@ -616,6 +684,8 @@ class Scan {
     return (words[i / 64] >> i % 64 & 1) != 0;
   }
 
+  [[nodiscard]] bool codes() const noexcept { return view_.settings.storage == VectorStorage::kI8; }
+
   // Phases 1 to 4 are behind the record.
   void survive(std::size_t slot, float overlap) {
     const RecordStore::Place& place = view_.places[slot];
@@ -625,6 +695,7 @@ class Scan {
     put(batch, batch.n, static_cast<std::uint32_t>(slot), place, Rows(view_));
     if (rank_ == Rank::kScore) batch.importances[batch.n] = view_.importances[slot];
     ask(batch.rows[batch.n]);
+    if (whole_ && codes()) ask(batch.rows[batch.n] + view_.to_low());
     if (++batch.n == kBatch) flush();
   }
   // Of the 64 from `first` on those in `word`.
@@ -644,11 +715,36 @@ class Scan {
       n += places[bit].row_after != 0 ? 1 : 0;
     };
     if (word == ~std::uint64_t{0}) {
-      for (std::size_t bit = 0; bit < 64; ++bit) add(bit);
+      if (in_order(places)) {
+        put_in_order(batch, static_cast<std::uint32_t>(first), places, rows[places->row_after - 1]);
+        if (importances != nullptr) std::copy_n(importances, 64, batch.importances.data());
+        n = 64;
+      } else {
+        for (std::size_t bit = 0; bit < 64; ++bit) add(bit);
+      }
     } else {
       for (; word != 0; word &= word - 1) add(static_cast<std::size_t>(__builtin_ctzll(word)));
     }
     batch.n = n;
+  }
+  // 64 records whose rows follow one another in one chunk, as they do where nothing was replaced.
+  [[nodiscard]] bool in_order(const RecordStore::Place* places) const noexcept {
+    const std::uint32_t first = places->row_after;
+    std::uint32_t differ = 0;
+    for (std::uint32_t i = 0; i < 64; ++i) differ |= places[i].row_after - first - i;
+    return first != 0 && differ == 0 &&
+           (first - 1) >> view_.row_bits == (first + 62) >> view_.row_bits;
+  }
+  void put_in_order(Batch& batch, std::uint32_t first, const RecordStore::Place* places,
+                    const std::byte* row) const noexcept {
+    static_assert(kBatch == 64);  // all of the batch
+    for (std::uint32_t i = 0; i < 64; ++i) batch.slots[i] = first + i;
+    for (std::size_t i = 0; i < 64; ++i) batch.rows[i] = row + i * view_.part_bytes;
+    for (std::size_t i = 0; i < 64; ++i) {
+      batch.scales[i] = places[i].scale;
+      batch.squares[i] = places[i].square;
+      batch.rests[i] = places[i].rest;
+    }
   }
   static void put(Batch& batch, std::size_t i, std::uint32_t slot, const RecordStore::Place& place,
                   const Rows& rows) noexcept {
@@ -656,11 +752,12 @@ class Scan {
     if (place.row_after != 0) batch.rows[i] = rows[place.row_after - 1];
     batch.scales[i] = place.scale;
     batch.squares[i] = place.square;
+    batch.rests[i] = place.rest;
   }
   // Asks for a row, which is measured when another batch is full: rows of a filter lie far apart,
   // and those that begin a batch would be waited for.
   void ask(const std::byte* row) const noexcept {
-    for (std::size_t i = 0; i < view_.row_bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
+    for (std::size_t i = 0; i < view_.part_bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   }
 
   // The batch is full or the last one: the one before it is measured while its rows come.
@@ -674,25 +771,18 @@ class Scan {
     return {reinterpret_cast<const T* const*>(batch.rows.data()), n};
   }
 
+  using Within = std::array<std::uint64_t, kBatch / 64>;  // a bit for each of the batch
+
   // Phase 5 of the batch.
   void measure() {
     const std::size_t n = std::exchange(measured_->n, 0);
     if (n == 0) return;
     counts_.vectors += n;
-    const kernels::Table& kernels = kernels::active();
-    const std::size_t size = view_.settings.row_size();
-    if (view_.settings.storage == VectorStorage::kI8) {
-      kernels.dot_i8(query_.codes().data(), rows_of<std::int8_t>(*measured_, n),
-                     rows_of<std::int8_t>(*filled_, filled_->n), size, measured_->products.data());
-      kernels.scale_dots(measured_->products.data(), measured_->scales.data(), query_.scale(),
-                         kBatch, measured_->dots.data());
-    } else {
-      kernels.dot_f32(query_.values().data(), rows_of<float>(*measured_, n),
-                      rows_of<float>(*filled_, filled_->n), size, measured_->dots.data());
+    if (puts_off()) {
+      put_off(n);
+      return;
     }
-    std::array<std::uint64_t, kBatch / 64> within{};
-    kernels.least_distances(query_.bounds(), measured_->dots.data(), measured_->squares.data(),
-                            kBatch, limit_, measured_->distances.data(), within.data());
+    const Within within = codes() ? measure_codes(n) : measure_floats(n);
     if (options_.lateral_distance) {
       for (std::size_t i = 0; i < n; ++i) {
         if (measured_->overlaps[i] >= 0.5F) {
@@ -703,13 +793,142 @@ class Scan {
       }
       return;
     }
-    if (rank_ == Rank::kScore && top_.full()) leave_possible(within);
-    for (std::size_t w = 0; w * 64 < n; ++w) {
+    for_each(within, [this](std::size_t i) {
+      if (measured_->distances[i] <= limit_) weigh(i);
+    });
+  }
+  template <class F>
+  static void for_each(const Within& within, const F& f) {
+    for (std::size_t w = 0; w < within.size(); ++w) {
       for (std::uint64_t word = within[w]; word != 0; word &= word - 1) {
-        const std::size_t i = w * 64 + static_cast<std::size_t>(__builtin_ctzll(word));
-        if (i < n && measured_->distances[i] <= limit_) weigh(i);
+        f(w * 64 + static_cast<std::size_t>(__builtin_ctzll(word)));
       }
     }
+  }
+
+  Within measure_floats(std::size_t n) {
+    kernels::active().dot_f32(query_.values().data(), rows_of<float>(*measured_, n),
+                              rows_of<float>(*filled_, filled_->n), view_.settings.row_size(),
+                              measured_->dots.data());
+    return possible(n);
+  }
+
+  Within measure_codes(std::size_t n) {
+    multiply(n);
+    scale(0);
+    return possible(n);
+  }
+  void multiply(std::size_t n) noexcept {
+    kernels::active().dot_split(query_.codes().data(), rows_of<std::uint8_t>(*measured_, n),
+                                rows_of<std::uint8_t>(*filled_, filled_->n), view_.to_low(),
+                                view_.settings.row_size(), measured_->products.data());
+    for (std::int32_t& product : measured_->products) product -= 128 * query_.sum();
+  }
+  // As if each low half were 8.
+  void multiply_high(std::size_t n) noexcept {
+    kernels::active().dot_halves(query_.codes().data(), rows_of<std::uint8_t>(*measured_, n),
+                                 rows_of<std::uint8_t>(*filled_, filled_->n),
+                                 view_.settings.row_size(), measured_->products.data());
+    for (std::int32_t& product : measured_->products) product = 16 * product - 120 * query_.sum();
+  }
+  void scale(float reach) noexcept {
+    kernels::active().scale_dots(measured_->products.data(), measured_->scales.data(),
+                                 query_.scale(), measured_->rests.data(), reach, kBatch,
+                                 measured_->dots.data());
+  }
+  void add_low(std::size_t n) {
+    std::array<const std::uint8_t*, kBatch> rows{};
+    std::array<std::int32_t, kBatch> products{};
+    for (std::size_t i = 0; i < n; ++i) {
+      rows[i] = reinterpret_cast<const std::uint8_t*>(measured_->rows[i] + view_.to_low());
+    }
+    kernels::active().dot_halves(query_.codes().data(), std::span(rows).first(n), {},
+                                 view_.settings.row_size(), products.data());
+    for (std::size_t i = 0; i < n; ++i) measured_->products[i] += products[i] - 8 * query_.sum();
+  }
+
+  static Within every(std::size_t n) noexcept {
+    Within all{};
+    for (std::size_t i = 0; i < n; ++i) all[i / 64] |= std::uint64_t{1} << i % 64;
+    return all;
+  }
+  // Those that may enter, by their products.
+  Within possible(std::size_t n) noexcept {
+    Within within{};
+    kernels::active().least_distances(query_.bounds(), measured_->dots.data(),
+                                      measured_->squares.data(), kBatch, limit_,
+                                      measured_->distances.data(), within.data());
+    if (rank_ == Rank::kScore && top_.full() && !options_.lateral_distance) leave_possible(within);
+    if (n < kBatch) {
+      const Within all = every(n);
+      for (std::size_t w = 0; w < within.size(); ++w) within[w] &= all[w];
+    }
+    return within;
+  }
+
+  // Where the distance alone counts, records are measured exactly at the end: by then it is known
+  // how near the nearest are at most, and few others may be among them. Of many records only the
+  // high halves of codes are read before.
+  [[nodiscard]] bool puts_off() const noexcept {
+    return rank_ == Rank::kSimilarity && codes() && !options_.lateral_distance;
+  }
+  void put_off(std::size_t n) {
+    if (whole_) {
+      multiply(n);
+    } else {
+      multiply_high(n);
+    }
+    const float reach = whole_ ? 0 : query_.reach();
+    scale(reach);
+    for_each(possible(n), [this, reach](std::size_t i) {
+      const float least = measured_->distances[i];
+      open_.push_back({least, measured_->slots[i], measured_->products[i]});
+      if (!nearby_.wants(least)) return;
+      const float most = most_distance(i, 2 * reach * measured_->rests[i]);
+      if (nearby_.offer({most, least, open_.size() - 1})) enter_from(similarity(nearby_.most()));
+    });
+  }
+  void settle() {
+    for (const Nearby::Entry& entry : nearby_.entries()) {
+      Open& open = open_[entry.place];
+      fill(open);
+      ask(filled_->rows[filled_->n - 1]);
+      open.least = std::numeric_limits<float>::quiet_NaN();  // it is done
+      if (filled_->n == kBatch) measure_near();
+    }
+    measure_near();
+    std::erase_if(open_, [this](const Open& open) { return !(open.least <= limit_); });
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      if (i + kAhead < open_.size()) view_.places.prefetch(open_[i + kAhead].slot);
+      fill(open_[i]);
+      if (filled_->n == kBatch) finish();
+    }
+    finish();
+    finish();
+  }
+  void fill(const Open& open) noexcept {
+    Batch& batch = *filled_;
+    put(batch, batch.n, open.slot, view_.places[open.slot], Rows(view_));
+    batch.products[batch.n] = open.product;
+    ask(batch.rows[batch.n] + view_.to_low());
+    ++batch.n;
+  }
+  void measure_near() {
+    std::swap(filled_, measured_);
+    for (std::size_t i = 0; i < measured_->n; ++i) offer(i, exact(i), {});
+    measured_->n = 0;
+  }
+  // What is open of a batch; the one that was filled is next.
+  void finish() {
+    const std::size_t n = std::exchange(measured_->n, 0);
+    if (n > 0) {
+      if (!whole_) add_low(n);
+      scale(0);
+      for_each(possible(n), [this](std::size_t i) {
+        if (measured_->distances[i] <= limit_) weigh(i);
+      });
+    }
+    std::swap(filled_, measured_);
   }
 
   [[nodiscard]] float similarity(float distance) const noexcept {
@@ -730,7 +949,7 @@ class Scan {
   }
 
   // Takes out what cannot enter, as far as that can be told from its importance.
-  void leave_possible(std::array<std::uint64_t, kBatch / 64>& within) const noexcept {
+  void leave_possible(Within& within) const noexcept {
     constexpr std::size_t kGroup = 16;
     std::array<float, kBatch> scores{};
     weights_.most(*measured_, options_.strictness, scores);
@@ -767,9 +986,12 @@ class Scan {
   void offer(std::size_t i, float distance, const Weights::Weight& weight) {
     const float similarity = this->similarity(distance);
     top_.offer({measured_->slots[i], score(i, similarity, weight), similarity, distance, 0});
-    if (!top_.full()) return;
-    // Beyond this distance no record enters; a little more for the rounding of scores.
-    const double least = top_.least() * (1 - 1e-5);
+    if (top_.full()) enter_from(top_.least());
+  }
+
+  // Records enter from this score on, or one that is as good as equal.
+  void enter_from(float score) noexcept {
+    const double least = score * (1 - 1e-5);
     const double needed = rank_ == Rank::kSimilarity ? least : weights_.least_similarity(least);
     if (needed > 0) {
       limit_ = static_cast<float>((1 / needed - 1) / options_.strictness * (1 + 1e-6));
@@ -778,22 +1000,23 @@ class Scan {
 
   [[nodiscard]] float exact(std::size_t i) {
     ++counts_.exact;
-    if (view_.settings.storage == VectorStorage::kF32) {
+    if (!codes()) {
       return query_.distance(reinterpret_cast<const float*>(measured_->rows[i]));
     }
-    const auto* codes = reinterpret_cast<const std::int8_t*>(measured_->rows[i]);
-    if (!query_.bounds().dot) return query_.distance(codes, measured_->scales[i]);
+    const std::byte* const high = measured_->rows[i];
+    join_codes(high, high + view_.to_low(), codes_);
+    if (!query_.bounds().dot) return query_.distance(codes_.data(), measured_->scales[i]);
     for (std::size_t j = 0; j < decoded_.size(); ++j) {
-      decoded_[j] = static_cast<float>(codes[j]) * measured_->scales[i];
+      decoded_[j] = static_cast<float>(codes_[j]) * measured_->scales[i];
     }
     return query_.distance(decoded_.data());
   }
 
-  // The other end of what `least_distances` gives.
-  [[nodiscard]] float most_distance(std::size_t i) const noexcept {
+  // The other end of what `least_distances` gives, for a dot product that may be less by `less`.
+  [[nodiscard]] float most_distance(std::size_t i, float less = 0) const noexcept {
     const kernels::DistanceBounds& bounds = query_.bounds();
     const float sum = bounds.query_square + measured_->squares[i];
-    const float dot = measured_->dots[i] - bounds.margin * std::sqrt(measured_->squares[i]);
+    const float dot = measured_->dots[i] - less - bounds.margin * std::sqrt(measured_->squares[i]);
     if (bounds.dot) return Query::distance_of_dot(dot - bounds.slack * sum) * (1 + 1e-6F);
     return std::sqrt(std::max(0.0F, sum + bounds.slack * sum - 2 * dot)) * (1 + 1e-6F);
   }
@@ -801,11 +1024,15 @@ class Scan {
   const View& view_;
   const ScoringOptions& options_;
   Rank rank_;
+  bool whole_ = true;  // both halves of codes are read at once
   Query query_;
   HeaderGate gate_;
   Weights weights_;
   Top top_;
+  Nearby nearby_;
+  std::vector<Open> open_;  // as they came
   Top lateral_;
+  std::vector<std::int8_t> codes_;  // of a record that is measured exactly
   std::vector<float> decoded_;
   PhaseCounts counts_;
   std::array<Batch, 2> batches_;

@@ -78,6 +78,46 @@ TEST_CASE("DEN-4: dot_i8 is exact on every instruction set") {
   }
 }
 
+TEST_CASE("DEN-4: dot_halves and dot_split are exact on every instruction set") {
+  Random random(9);
+  for (const std::size_t size : {64, 128, 192, 384, 512, 576, 1024, 1088, 65536}) {
+    for (std::size_t n = 0; n <= (size > 1088 ? 5U : 13U); ++n) {
+      CAPTURE(size);
+      CAPTURE(n);
+      std::vector<std::int8_t> query(size);
+      const bool largest = n == 3;  // the sums that must still fit
+      for (std::int8_t& q : query) {
+        q = static_cast<std::int8_t>(largest ? -127 : static_cast<int>(random() % 255) - 127);
+      }
+      Rows<std::uint8_t> rows(n, size);  // high halves, then low ones
+      const std::size_t to_low = size / 2;
+      std::vector<std::int32_t> high(n);
+      std::vector<std::int32_t> both(n);
+      for (std::size_t r = 0; r < n; ++r) {
+        for (std::size_t i = 0; i < size; ++i) {
+          const unsigned code = largest ? 255 : static_cast<unsigned>(random() % 256);
+          const std::size_t at = i / 64 * 32 + i % 32;
+          const unsigned shift = i % 64 < 32 ? 0 : 4;
+          rows.values[r][at] |= static_cast<std::uint8_t>(code >> 4 << shift);
+          rows.values[r][to_low + at] |= static_cast<std::uint8_t>((code & 15) << shift);
+          high[r] += query[i] * static_cast<int>(code >> 4);
+          both[r] += query[i] * static_cast<int>(code);
+        }
+      }
+      on_every_level([&](const kernels::Table& isa) {
+        for (const std::size_t ahead : {std::size_t{0}, n / 2, n}) {
+          const auto next = std::span(rows.at).first(ahead);
+          std::vector<std::int32_t> dots(n, 7);
+          isa.dot_halves(query.data(), rows.at, next, size, dots.data());
+          CHECK(dots == high);
+          isa.dot_split(query.data(), rows.at, next, to_low, size, dots.data());
+          CHECK(dots == both);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("GEN-3: dot_f32 and squared_l2 give the scalar bits on every instruction set") {
   Random random(2);
   for (std::size_t size = 16; size <= 16 * 33; size += 16) {
@@ -138,16 +178,21 @@ TEST_CASE("DEN-4: scale_dots gives the scalar bits on every instruction set") {
   for (std::size_t n = 16; n <= 256; n += 16) {
     std::vector<std::int32_t> products(n);
     std::vector<float> scales(n);
+    std::vector<float> rests(n);
+    const float reach = n % 32 == 0 ? 0.0F : 0.77F;
     for (std::size_t i = 0; i < n; ++i) {
+      rests[i] = std::abs(real(random));
       products[i] = static_cast<std::int32_t>(random() % 2'000'000'001) - 1'000'000'000;
       scales[i] = random() % 9 == 0 ? 0.0F : std::abs(real(random));
     }
     std::vector<float> expected(n);
-    kernels::kScalar.scale_dots(products.data(), scales.data(), 0.0123F, n, expected.data());
-    CHECK(expected[0] == static_cast<float>(products[0]) * (0.0123F * scales[0]));
+    kernels::kScalar.scale_dots(products.data(), scales.data(), 0.0123F, rests.data(), reach, n,
+                                expected.data());
+    CHECK(expected[0] ==
+          static_cast<float>(products[0]) * (0.0123F * scales[0]) + reach * rests[0]);
     on_every_level([&](const kernels::Table& isa) {
       std::vector<float> found(n);
-      isa.scale_dots(products.data(), scales.data(), 0.0123F, n, found.data());
+      isa.scale_dots(products.data(), scales.data(), 0.0123F, rests.data(), reach, n, found.data());
       CHECK(std::memcmp(found.data(), expected.data(), n * sizeof(float)) == 0);
     });
   }

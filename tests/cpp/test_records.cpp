@@ -122,6 +122,83 @@ const VectorSettings kFloats{3, Similarity::kEuclidean, VectorStorage::kF32};
 
 }  // namespace
 
+TEST_CASE("DEN-4: codes come back from their halves") {
+  std::vector<std::int8_t> codes(256);
+  for (int i = 0; i < 256; ++i) codes[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(i);
+  std::vector<std::byte> halves(codes.size());
+  split_codes(codes, halves.data(), halves.data() + 128);
+  std::vector<std::int8_t> joined(codes.size());
+  join_codes(halves.data(), halves.data() + 128, joined);
+  CHECK(joined == codes);
+}
+
+// Of many records the high halves of codes are read first, of few both halves at once.
+TEST_CASE("DEN-4, GEN-4: a scan of many records finds what scans of their parts find") {
+  Random random(5);
+  const auto value = [&] { return static_cast<float>(random() % 2001) / 1000 - 1; };
+  struct Case {
+    std::uint32_t dimensions;
+    std::size_t n;
+    std::size_t different;  // vectors; the others are equal to one of them
+  };
+  for (const Case& each : {Case{64, 70'000, 300}, Case{64, 70'000, 70'000}, Case{384, 12'000, 40},
+                           Case{384, 12'000, 12'000}, Case{700, 6'500, 6'500}}) {
+    for (const Similarity similarity : {Similarity::kCosine, Similarity::kDot}) {
+      CAPTURE(each.dimensions);
+      CAPTURE(each.different);
+      Shared<RecordStore> store(VectorSettings{each.dimensions, similarity, VectorStorage::kI8});
+      std::vector<std::uint32_t> slots(each.n);
+      std::vector<float> vectors(each.n * each.dimensions);
+      for (std::uint32_t i = 0; i < each.n; ++i) slots[i] = i;
+      for (std::size_t i = 0; i < each.n; ++i) {
+        const auto row = vectors.begin() + static_cast<std::ptrdiff_t>(i * each.dimensions);
+        if (i < each.different) {
+          std::generate_n(row, each.dimensions, value);
+        } else {
+          std::copy_n(vectors.begin() +
+                          static_cast<std::ptrdiff_t>(random() % each.different * each.dimensions),
+                      each.dimensions, row);
+        }
+      }
+      store.write([&](RecordStore& writer) {
+        writer.put(slots, std::vector<RecordHeader>(each.n), vectors);
+        const auto some = std::span(slots).subspan(each.n / 3, each.n / 20);
+        writer.remove(some);
+        writer.put(some.first(100), std::vector<RecordHeader>(100),
+                   std::span(vectors).first(100 * each.dimensions));
+      });
+      store.read([&](const RecordStore::View& view) {
+        for (const std::size_t k : {1U, 10U, 60U, 1000U}) {
+          CAPTURE(k);
+          std::vector<float> query(each.dimensions);
+          std::generate(query.begin(), query.end(), value);
+          ScoringOptions options;
+          options.now = kNow;
+          options.strictness = k == 10 ? 3.0F : 1.0F;
+          const std::vector<Scored> found = similar(view, query, options, k).hits;
+          std::vector<Scored> parts;
+          for (std::size_t first = 0; first < each.n; first += 3000) {
+            options.allow =
+                std::span(slots).subspan(first, std::min<std::size_t>(3000, each.n - first));
+            const std::vector<Scored> part = similar(view, query, options, k).hits;
+            parts.insert(parts.end(), part.begin(), part.end());
+          }
+          std::sort(parts.begin(), parts.end(), [](const Scored& a, const Scored& b) {
+            return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+          });
+          parts.resize(std::min(parts.size(), k));
+          REQUIRE(found.size() == parts.size());
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            CHECK(found[i].slot == parts[i].slot);
+            CHECK(found[i].score == parts[i].score);
+            CHECK(found[i].distance == parts[i].distance);
+          }
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("TAG-1, HDR-1: a file has the 64 bytes of each header") {
   const std::string bytes = saved(kCodes);
   CHECK(bytes.substr(0, 4) == "SREC");

@@ -732,7 +732,7 @@ class RecordStore:
     def touch(self) -> int:
         """Read every vector once, in order; return how many bytes that was.
 
-        It brings them into memory after a load, and no scan can be faster.
+        It brings them into memory after a load.
         """
         return self._core.touch()
 
