@@ -239,6 +239,70 @@ def test_a_trace_adds_up_and_changes_nothing(memory: SpectorMemory) -> None:
         assert hit.why().startswith(f"{hit.score:.3f} = ")
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_not_traced_is_what_a_trace_adds_up(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EXP-9: one call for several layers gives the bits that the steps one by one give."""
+    chance = random.Random(seed)
+    vectors = np.random.default_rng(seed)
+    people = [f"Person{number} Doe" for number in range(6)]
+    things = [f"Thing{number}" for number in range(5)]
+    words = ["apple", "pear", "plum", "fig", "quince"]
+    layers = dict.fromkeys(("hebbian", "temporal", "entity"), 0)
+
+    def text() -> str:
+        return " ".join(chance.choices([*words, *people, *things], k=4))
+
+    with SpectorMemory.ephemeral(seed=1) as memory:
+        for number in range(150):
+            named = chance.sample(people, chance.randrange(4))
+            memory.remember(
+                text(),
+                id=f"m{chance.randrange(120)}",
+                vector=vectors.standard_normal(8).astype(np.float32),
+                session=chance.choice([None, "a", "b", "c"]),
+                tags=chance.sample(["red", "green", "blue", "grey"], chance.randrange(3)),
+                author=chance.choice([None, *people]),
+                about=chance.sample(things, chance.randrange(2)),
+                entities=[(name, "PERSON") for name in named],
+                relations=[(named[0], "KNOWS", named[1])] if len(named) > 1 else [],
+                timestamp=1_800_000_000_000 + 1000 * number,
+            )
+        for number in chance.sample(range(120), 15):
+            if f"m{number}" in memory:
+                memory.forget(f"m{number}")
+
+        for _ in range(40):
+            query = text()
+            vector = vectors.standard_normal(8).astype(np.float32)
+            options: dict[str, Any] = {"k": chance.choice([3, 10, 60])}
+            if chance.random() < 0.3:
+                options["tags"] = chance.sample(["red", "green"], 1)
+            if chance.random() < 0.3:
+                options["graph_expansion_threshold"] = chance.choice([0.1, 0.3])
+            if chance.random() < 0.3:
+                options["graph_weights"] = {chance.choice([*layers]): chance.choice([0, 0.7])}
+
+            def ask(trace: bool, query: str = query, vector: Any = vector, **given: Any) -> Any:
+                hits = memory.recall(query, vector=vector, trace=trace, **given)
+                assert not hits.degraded
+                return hits
+
+            silent, traced = ask(False, **options), ask(True, **options)
+            with monkeypatch.context() as patched:
+                patched.setattr(expansion, "_TOGETHER", {})
+                steps = ask(False, **options)
+            found = [(hit.id, hit.score, hit.mode) for hit in silent]
+            assert found == [(hit.id, hit.score, hit.mode) for hit in traced]
+            assert found == [(hit.id, hit.score, hit.mode) for hit in steps]
+            for hit in traced:
+                for edge in hit.trace:
+                    if edge.layer in layers:
+                        layers[edge.layer] += 1
+    assert all(layers.values())
+
+
 def test_a_step_that_fails_is_left_out(
     memory: SpectorMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +317,12 @@ def test_a_step_that_fails_is_left_out(
     hits = memory.recall("apple")
     assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in without]
     assert hits.degraded == ("temporal: RuntimeError: no such layer",)
+    monkeypatch.undo()
+    with_all = memory.recall("apple")
+    monkeypatch.setattr(expansion._core, "reach", broken)  # then each says for itself
+    hits = memory.recall("apple")
+    assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in with_all]
+    assert hits.degraded == ()
 
 
 def test_exact_identifiers_stay_first(memory: SpectorMemory) -> None:

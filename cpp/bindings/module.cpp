@@ -16,5 +16,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   spector::bindings::register_entity_directory(module);
   spector::bindings::register_name_matcher(module);
   spector::bindings::register_tags(module);
+  spector::bindings::register_expansion(module);
   spector::bindings::register_records(module);
 }

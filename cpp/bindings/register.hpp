@@ -16,6 +16,7 @@ void register_type_registry(pybind11::module_& module);
 void register_entity_directory(pybind11::module_& module);
 void register_name_matcher(pybind11::module_& module);
 void register_tags(pybind11::module_& module);
+void register_expansion(pybind11::module_& module);
 void register_records(pybind11::module_& module);
 
 }  // namespace spector::bindings

@@ -588,6 +588,44 @@ def add_to(
     numbers: list[int],
     scales: list[float],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+
+class SeedRules:
+    def __init__(
+        self,
+        *,
+        depth: int,
+        min_strength: float,
+        associated: int,
+        hops: int,
+        forward: float,
+        backward: float,
+        asked: float,
+        steps: int,
+        share: float,
+        most_memories: int,
+        least: float,
+        most: int,
+        entity_seeds: int,
+        few: float,
+        below: float,
+    ) -> None: ...
+
+def reach(
+    rules: SeedRules,
+    seeds: NDArray[np.uint32],
+    strengths: NDArray[np.float64],
+    slots: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    hebbian: HebbianGraph | None,
+    temporal: TemporalChain | None,
+    directory: EntityDirectory | None,
+    hyper: HyperGraph | None,
+    asked: list[int],
+    weight: float,
+) -> list[tuple[NDArray[np.uint32], NDArray[np.float64]]]: ...
+def having(
+    numbers: NDArray[np.uint32], slots: NDArray[np.int64], wanted: list[int]
+) -> NDArray[np.uint32]: ...
 def seeds_of(
     slots: NDArray[np.int64], scores: NDArray[np.float32], most: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]: ...

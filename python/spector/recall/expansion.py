@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,7 +37,9 @@ _HOPS: Final = 3
 _SEEDS: Final = 10
 _MENTIONERS: Final = 3  # seeds whose texts are read for names
 _SECOND_STEP: Final = 0.4
-_ASSOCIATED: Final = 50  # of each seed
+_ASSOCIATED: Final = 50  # of each seed, over at most so many edges and no weaker:
+_DEPTH: Final = 2
+_LEAST_ASSOCIATED: Final = 0.01
 _FEW_NAMES: Final = 3
 _ENTITY_SEEDS: Final = 5
 _ASKED: Final = 0.5  # strength of what the query names, where the first seed's entities have 1
@@ -47,6 +49,23 @@ _BELOW: Final = 0.8
 _LEAST: Final = 0.02
 _MOST: Final = 100  # memories that one seed, or the query, leads to
 _MOST_MEMORIES: Final = 200  # of an entity that says anything
+_RULES: Final = _core.SeedRules(
+    depth=_DEPTH,
+    min_strength=_LEAST_ASSOCIATED,
+    associated=_ASSOCIATED,
+    hops=_HOPS,
+    forward=_FORWARD,
+    backward=_BACKWARD,
+    asked=_ASKED,
+    steps=_STEPS,
+    share=_SHARE,
+    most_memories=_MOST_MEMORIES,
+    least=_LEAST,
+    most=_MOST,
+    entity_seeds=_ENTITY_SEEDS,
+    few=_FEW_NAMES,
+    below=_BELOW,
+)
 
 
 class Path(NamedTuple):
@@ -91,6 +110,11 @@ class Widening:
         if self._asked is None:
             self._asked = self._find_asked()
         return self._asked
+
+    @property
+    def asked_entities(self) -> list[int]:
+        """The same by number, ascending."""
+        return sorted({entity for entities in self.asked.values() for entity in entities})
 
     def _find_asked(self) -> dict[str, list[int]]:
         directory = self.graphs.entities
@@ -181,7 +205,7 @@ def hebbian(widening: Widening, reached: Reached) -> None:
     """What is associated with each seed, over at most two edges (HEB-11)."""
     graph = widening.graphs.hebbian
     seeds, strengths = widening.known(len(graph))
-    ends, slots, weights = graph.spread_each(seeds, limit=_ASSOCIATED)
+    ends, slots, weights = graph.spread_each(seeds, _DEPTH, _LEAST_ASSOCIATED, _ASSOCIATED)
     lengths = ends.astype(np.int64)
     lengths[1:] -= lengths[:-1].copy()
     activations = weights * strengths.repeat(lengths)
@@ -207,7 +231,7 @@ def author(widening: Widening, reached: Reached) -> None:
         numbers += found
         names.append(name)
     if numbers:
-        own = widening.slots[graphs.by_author(widening.slots, numbers)].astype(np.uint32)
+        own = graphs.by_author(widening.slots, numbers)
         if not reached.traced:
             reached.raise_many(own, np.ones(len(own)))
             return
@@ -268,10 +292,10 @@ def entity(widening: Widening, reached: Reached) -> None:
     relations and events; and what mentions those of the first seeds (EXP-1)."""
     mentions = widening.graphs.mentions
     directory = widening.graphs.entities
-    asked = {entity for entities in widening.asked.values() for entity in entities}
+    asked = widening.asked_entities
     if asked:
         hyper = mentions.hyper
-        starts = np.array(sorted(asked), np.uint32)
+        starts = np.array(asked, np.uint32)
         found = directory.spread(
             starts, _ASKED, _STEPS, _SHARE, _MOST_MEMORIES, hyper, _LEAST, _MOST
         )
@@ -373,6 +397,8 @@ STEPS: Final[dict[str, Step]] = {
     "cross_capture": cross_capture,
 }
 LAST: Final[dict[str, Step]] = {"author": author}
+# Steps that `_reach` takes in one call where nobody wants to know the ways.
+_TOGETHER: Final[dict[str, Step]] = {"hebbian": hebbian, "temporal": temporal, "entity": entity}
 
 #: Of what there must be some for a step to lead anywhere.
 _NEEDS: Final[dict[str, Callable[[Graphs], int]]] = {
@@ -419,12 +445,16 @@ def widen(context: RecallContext, reader: Reader) -> None:
             widening = Widening(context, reader, slots, seeds, strengths, rows)
         first_path = len(context.paths)
         layers: list[Reached] = []
+        parts = _reach(widening, weights) if steps is STEPS and paths is None else {}
         for name, step in steps.items():
             if name not in weights:
                 continue
             reached = Reached(name, weights[name], best or 1.0, paths)
             try:
-                step(widening, reached)
+                if name in parts:
+                    reached.raise_many(*parts[name])
+                else:
+                    step(widening, reached)
             except (CorruptionError, sqlite3.Error):  # of the journal
                 raise
             except Exception as error:  # the answer is the one without this step
@@ -436,6 +466,36 @@ def widen(context: RecallContext, reader: Reader) -> None:
         if layers:
             _accumulate(context, layers, first_path)
             widening = None  # other seeds
+
+
+def _reach(
+    widening: Widening, weights: Mapping[str, float]
+) -> dict[str, tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]]:
+    """What the steps of `_TOGETHER` lead to; nothing where one fails, so that it says so itself."""
+    graphs = widening.graphs
+    wanted = {name for name in _TOGETHER if name in weights and STEPS[name] is _TOGETHER[name]}
+    if not wanted:
+        return {}
+    has_entities = "entity" in wanted
+    try:
+        parts = _core.reach(
+            _RULES,
+            widening.seeds,
+            widening.strengths,
+            widening.slots,
+            widening.context.found.scores,
+            graphs.hebbian._core if "hebbian" in wanted else None,
+            graphs.temporal._core if "temporal" in wanted else None,
+            graphs.entities._core if has_entities else None,
+            graphs.mentions.hyper._core if has_entities else None,
+            widening.asked_entities if has_entities else [],
+            weights.get("entity", 0.0),
+        )
+    except (CorruptionError, sqlite3.Error):
+        raise
+    except Exception:
+        return {}
+    return {name: part for name, part in zip(_TOGETHER, parts, strict=True) if name in wanted}
 
 
 def _passes_gate(

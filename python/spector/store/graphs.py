@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spector import _core
 from spector.arguments import fold
 from spector.graph import (
     CrossCapture,
@@ -279,21 +280,9 @@ class Graphs(Parts):
             numbers.append(number)
         self._author_of[list(slots)] = numbers
 
-    def by_author(
-        self, slots: npt.NDArray[np.int64], authors: Sequence[int]
-    ) -> npt.NDArray[np.bool_]:
-        """Which of these memories are by one of the authors."""
-        author_of = self._author_of
-        if len(slots) and slots.max() >= len(author_of):
-            own = np.zeros(len(slots), np.uint32)
-            known = slots < len(author_of)
-            own[known] = author_of[slots[known]]
-        else:
-            own = author_of[slots]
-        found = np.zeros(len(slots), np.bool_)
-        for author in authors:
-            found |= own == author
-        return found
+    def by_author(self, slots: npt.NDArray[np.int64], authors: list[int]) -> npt.NDArray[np.uint32]:
+        """Those of these memories that are by one of the authors."""
+        return _core.having(self._author_of, slots, authors)
 
     def tags_in(self, text: str) -> tuple[str, ...]:
         """The tags of memories that occur in a text, as one to three words in a row (XCP-3)."""
