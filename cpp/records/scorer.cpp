@@ -502,42 +502,42 @@ class Query {
   kernels::DistanceBounds bounds_{};
 };
 
-// The k nearest of what is offered, by the most that their distances may be.
-class Nearby {
+// The k best of what is offered, by the least that their scores may be.
+class Surest {
  public:
   struct Entry {
-    float most;
     float least;
+    float most;
     std::size_t place;
   };
 
-  explicit Nearby(std::size_t k) : k_(k) {}
+  explicit Surest(std::size_t k) : k_(k) {}
 
   [[nodiscard]] bool full() const noexcept { return heap_.size() == k_; }
-  // Of a full one: no record that is farther than this is among the k nearest.
-  [[nodiscard]] float most() const noexcept { return heap_.front().most; }
-  // Those that are hardly nearer than the last need not be offered.
-  [[nodiscard]] bool wants(float least) const noexcept {
-    return !full() || least < heap_.front().least;
+  // Of a full one: k records have at least this score.
+  [[nodiscard]] float least() const noexcept { return heap_.front().least; }
+  // Those that are hardly better than the last need not be offered.
+  [[nodiscard]] bool wants(float most) const noexcept {
+    return !full() || most > heap_.front().most;
   }
-  // Whether `most()` is there and another one.
+  // Whether `least()` is there and another one.
   bool offer(const Entry& entry) {
-    const auto nearer = [](const Entry& a, const Entry& b) { return a.most < b.most; };
+    const auto better = [](const Entry& a, const Entry& b) { return a.least > b.least; };
     if (full()) {
-      if (entry.most >= most()) return false;
-      std::pop_heap(heap_.begin(), heap_.end(), nearer);
+      if (entry.least <= least()) return false;
+      std::pop_heap(heap_.begin(), heap_.end(), better);
       heap_.back() = entry;
     } else {
       heap_.push_back(entry);
     }
-    std::push_heap(heap_.begin(), heap_.end(), nearer);
+    std::push_heap(heap_.begin(), heap_.end(), better);
     return full();
   }
   [[nodiscard]] std::span<const Entry> entries() const noexcept { return heap_; }
 
  private:
   std::size_t k_;
-  std::vector<Entry> heap_;  // the farthest in front
+  std::vector<Entry> heap_;  // the worst in front
 };
 
 enum class Rank : std::uint8_t { kSimilarity, kScore };
@@ -553,7 +553,7 @@ class Scan {
         gate_(view, options, true),
         weights_(view, options),
         top_(std::min(k, view.n_vectors)),
-        nearby_(std::min(k, view.n_vectors)),
+        surest_(std::min(k, view.n_vectors)),
         lateral_(options.lateral_distance
                      ? std::min(std::max<std::size_t>(1, k / 3), view.n_vectors)
                      : 0),
@@ -603,9 +603,9 @@ class Scan {
     std::array<float, kBatch> distances{};  // the least they may be
   };
 
-  // A record that may be near, by the high halves of its codes.
+  // A record that may be among the best, by the high halves of its codes.
   struct Open {
-    float least;
+    float most;  // that its score may be
     std::uint32_t slot;
     std::int32_t product;
   };
@@ -858,7 +858,7 @@ class Scan {
     kernels::active().least_distances(query_.bounds(), measured_->dots.data(),
                                       measured_->squares.data(), kBatch, limit_,
                                       measured_->distances.data(), within.data());
-    if (rank_ == Rank::kScore && top_.full() && !options_.lateral_distance) leave_possible(within);
+    if (rank_ == Rank::kScore && !options_.lateral_distance) leave_possible(within);
     if (n < kBatch) {
       const Within all = every(n);
       for (std::size_t w = 0; w < within.size(); ++w) within[w] &= all[w];
@@ -866,11 +866,12 @@ class Scan {
     return within;
   }
 
-  // Where the distance alone counts, records are measured exactly at the end: by then it is known
-  // how near the nearest are at most, and few others may be among them. Of many records only the
-  // high halves of codes are read before.
+  // Records are measured exactly at the end: by then it is known how good the best are at least,
+  // and few others may be among them. Of many records only the high halves of codes are read
+  // before. (What overlaps is not kept until then.)
   [[nodiscard]] bool puts_off() const noexcept {
-    return rank_ == Rank::kSimilarity && codes() && !options_.lateral_distance;
+    return codes() && !options_.lateral_distance &&
+           (rank_ == Rank::kSimilarity || options_.tags.empty());
   }
   void put_off(std::size_t n) {
     if (whole_) {
@@ -881,23 +882,28 @@ class Scan {
     const float reach = whole_ ? 0 : query_.reach();
     scale(reach);
     for_each(possible(n), [this, reach](std::size_t i) {
-      const float least = measured_->distances[i];
-      open_.push_back({least, measured_->slots[i], measured_->products[i]});
-      if (!nearby_.wants(least)) return;
-      const float most = most_distance(i, 2 * reach * measured_->rests[i]);
-      if (nearby_.offer({most, least, open_.size() - 1})) enter_from(similarity(nearby_.most()));
+      Weights::Weight weight{};
+      if (rank_ == Rank::kScore) weight = weights_.of(measured_->slots[i]);
+      const float most = score(i, similarity(measured_->distances[i]), weight);
+      if (surest_.full() && most < surest_.least()) return;
+      open_.push_back({most, measured_->slots[i], measured_->products[i]});
+      if (!surest_.wants(most)) return;
+      const float far = most_distance(i, 2 * reach * measured_->rests[i]);
+      const float least = score(i, similarity(far), weight);
+      if (surest_.offer({least, most, open_.size() - 1})) enter_from(surest_.least());
     });
   }
   void settle() {
-    for (const Nearby::Entry& entry : nearby_.entries()) {
+    for (const Surest::Entry& entry : surest_.entries()) {
       Open& open = open_[entry.place];
       fill(open);
       ask(filled_->rows[filled_->n - 1]);
-      open.least = std::numeric_limits<float>::quiet_NaN();  // it is done
-      if (filled_->n == kBatch) measure_near();
+      open.most = std::numeric_limits<float>::quiet_NaN();  // it is done
+      if (filled_->n == kBatch) measure_surest();
     }
-    measure_near();
-    std::erase_if(open_, [this](const Open& open) { return !(open.least <= limit_); });
+    measure_surest();
+    const float least = top_.full() ? top_.least() : 0;
+    std::erase_if(open_, [least](const Open& open) { return !(open.most >= least); });
     for (std::size_t i = 0; i < open_.size(); ++i) {
       if (i + kAhead < open_.size()) view_.places.prefetch(open_[i + kAhead].slot);
       fill(open_[i]);
@@ -910,12 +916,17 @@ class Scan {
     Batch& batch = *filled_;
     put(batch, batch.n, open.slot, view_.places[open.slot], Rows(view_));
     batch.products[batch.n] = open.product;
+    if (rank_ == Rank::kScore) batch.importances[batch.n] = view_.importances[open.slot];
     ask(batch.rows[batch.n] + view_.to_low());
     ++batch.n;
   }
-  void measure_near() {
+  void measure_surest() {
     std::swap(filled_, measured_);
-    for (std::size_t i = 0; i < measured_->n; ++i) offer(i, exact(i), {});
+    for (std::size_t i = 0; i < measured_->n; ++i) {
+      Weights::Weight weight{};
+      if (rank_ == Rank::kScore) weight = weights_.of(measured_->slots[i]);
+      offer(i, exact(i), weight);
+    }
     measured_->n = 0;
   }
   // What is open of a batch; the one that was filled is next.
@@ -950,13 +961,15 @@ class Scan {
 
   // Takes out what cannot enter, as far as that can be told from its importance.
   void leave_possible(Within& within) const noexcept {
+    if (!top_.full() && !surest_.full()) return;
+    const float least = top_.full() ? top_.least() : surest_.least();
     constexpr std::size_t kGroup = 16;
     std::array<float, kBatch> scores{};
     weights_.most(*measured_, options_.strictness, scores);
     for (std::size_t first = 0; first < kBatch; first += kGroup) {
       std::uint64_t impossible = 0;
       for (std::size_t i = 0; i < kGroup; ++i) {
-        impossible |= std::uint64_t{scores[first + i] < top_.least()} << i;
+        impossible |= std::uint64_t{scores[first + i] < least} << i;
       }
       within[first / 64] &= ~(impossible << first % 64);
     }
@@ -1029,7 +1042,7 @@ class Scan {
   HeaderGate gate_;
   Weights weights_;
   Top top_;
-  Nearby nearby_;
+  Surest surest_;
   std::vector<Open> open_;  // as they came
   Top lateral_;
   std::vector<std::int8_t> codes_;  // of a record that is measured exactly

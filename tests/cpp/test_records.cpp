@@ -160,38 +160,49 @@ TEST_CASE("DEN-4, GEN-4: a scan of many records finds what scans of their parts 
                       each.dimensions, row);
         }
       }
+      std::vector<RecordHeader> headers(each.n);
+      for (RecordHeader& header : headers) {
+        header.importance = static_cast<float>(random() % 100 + 1) / 10;
+        header.timestamp = kNow - static_cast<std::int64_t>(random() % 1000) * 86'400'000;
+        header.valence = static_cast<std::int8_t>(random() % 256);
+        header.flags = static_cast<std::uint8_t>(random() % 2 == 0 ? kResolved : 0);
+      }
       store.write([&](RecordStore& writer) {
-        writer.put(slots, std::vector<RecordHeader>(each.n), vectors);
+        writer.put(slots, headers, vectors);
         const auto some = std::span(slots).subspan(each.n / 3, each.n / 20);
         writer.remove(some);
-        writer.put(some.first(100), std::vector<RecordHeader>(100),
+        writer.put(some.first(100), std::span(headers).first(100),
                    std::span(vectors).first(100 * each.dimensions));
       });
       store.read([&](const RecordStore::View& view) {
-        for (const std::size_t k : {1U, 10U, 60U, 1000U}) {
-          CAPTURE(k);
-          std::vector<float> query(each.dimensions);
-          std::generate(query.begin(), query.end(), value);
-          ScoringOptions options;
-          options.now = kNow;
-          options.strictness = k == 10 ? 3.0F : 1.0F;
-          const std::vector<Scored> found = similar(view, query, options, k).hits;
-          std::vector<Scored> parts;
-          for (std::size_t first = 0; first < each.n; first += 3000) {
-            options.allow =
-                std::span(slots).subspan(first, std::min<std::size_t>(3000, each.n - first));
-            const std::vector<Scored> part = similar(view, query, options, k).hits;
-            parts.insert(parts.end(), part.begin(), part.end());
-          }
-          std::sort(parts.begin(), parts.end(), [](const Scored& a, const Scored& b) {
-            return a.score != b.score ? a.score > b.score : a.slot < b.slot;
-          });
-          parts.resize(std::min(parts.size(), k));
-          REQUIRE(found.size() == parts.size());
-          for (std::size_t i = 0; i < found.size(); ++i) {
-            CHECK(found[i].slot == parts[i].slot);
-            CHECK(found[i].score == parts[i].score);
-            CHECK(found[i].distance == parts[i].distance);
+        for (const auto scan : {&similar, &search}) {
+          for (const std::size_t k : {1U, 10U, 60U, 1000U}) {
+            CAPTURE(k);
+            std::vector<float> query(each.dimensions);
+            std::generate(query.begin(), query.end(), value);
+            ScoringOptions options;
+            options.now = kNow;
+            options.strictness = k == 10 ? 3.0F : 1.0F;
+            options.additive = k == 60;
+            if (k == 10) options.query_valence = std::int8_t{50};
+            const std::vector<Scored> found = scan(view, query, options, k).hits;
+            std::vector<Scored> parts;
+            for (std::size_t first = 0; first < each.n; first += 3000) {
+              options.allow =
+                  std::span(slots).subspan(first, std::min<std::size_t>(3000, each.n - first));
+              const std::vector<Scored> part = scan(view, query, options, k).hits;
+              parts.insert(parts.end(), part.begin(), part.end());
+            }
+            std::sort(parts.begin(), parts.end(), [](const Scored& a, const Scored& b) {
+              return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+            });
+            parts.resize(std::min(parts.size(), k));
+            REQUIRE(found.size() == parts.size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+              CHECK(found[i].slot == parts[i].slot);
+              CHECK(found[i].score == parts[i].score);
+              CHECK(found[i].distance == parts[i].distance);
+            }
           }
         }
       });
