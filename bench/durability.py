@@ -38,7 +38,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--single", type=int, default=1000, help="single writes")
+    parser.add_argument("--single", type=int, default=2000, help="single writes")
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--dir", type=Path, help="where to work; default: the temporary folder")
     parser.add_argument("--json", action="store_true")
