@@ -363,6 +363,27 @@ def test_what_a_memory_is_about(memory: SpectorMemory) -> None:
     assert ids(memory.recall("who made Night Train")) == []
 
 
+def test_what_a_hit_names_does_not_pass_it(memory: SpectorMemory) -> None:
+    """AM-10, EXP-9: it rises up to the hit that leads to it, and over several steps."""
+    memory.remember("apple pie apple pie, as Jane Roe makes it", id="seed")
+    memory.remember("an apple and a pie, by Max Doe", id="jane", about="Jane Roe")
+    memory.remember("an apple", id="max", about="Max Doe")
+    memory.remember("no apple in many more words than the others have", id="other")
+    without = {hit.id: hit.score for hit in memory.recall("apple pie", graph_expansion=False)}
+    hits = memory.recall("apple pie", trace=True)
+    scores = {hit.id: hit.score for hit in hits}
+    assert without["jane"] + 0.9 * without["seed"] > without["seed"]  # else nothing is tested
+    assert ids(hits)[0] == "seed" and scores["seed"] == without["seed"]
+    assert without["jane"] < scores["jane"] < scores["seed"]
+    assert without["max"] < scores["max"] < scores["seed"]
+    assert scores["other"] == without["other"]
+    for hit in hits:
+        gain = max((edge.gain for edge in hit.trace), default=0.0)
+        assert hit.score == pytest.approx(without[hit.id] + gain, rel=1e-6)
+    assert ids(memory.recall("apple pie", graph_weights={"mention": 10}))[0] == "seed"
+    assert ids(memory.recall("apple pie")) == ids(hits)
+
+
 # XCP-6: which layer finds what.
 @pytest.mark.parametrize(
     ("situation", "layers"),

@@ -46,6 +46,7 @@ _ASKED: Final = 0.5  # strength of what the query names, where the first seed's 
 _STEPS: Final = 2
 _SHARE: Final = 0.25
 _BELOW: Final = 0.8
+_UNDER: Final = 0.999  # of a score that is not to be reached
 _LEAST: Final = 0.02
 _MOST: Final = 100  # memories that one seed, or the query, leads to
 _MOST_MEMORIES: Final = 200  # of an entity that says anything
@@ -245,46 +246,48 @@ def about(widening: Widening, reached: Reached) -> None:
     if text is None:
         return
     for name, entities in widening.graphs.names.find(text):
-        _lead_to(widening, reached, name, entities, 1.0, None)
+        slots = _all_about(widening, entities)
+        for slot in slots:
+            reached.raise_to(slot, 1 / math.sqrt(len(slots)), None, name)
 
 
 def mention(widening: Widening, reached: Reached) -> None:
     """What is about the entities that the first seeds mention, and about those that these mention
-    in turn (AM-10)."""
+    in turn (AM-10); it does not pass the seed that leads to it."""
     seeds = widening.seeds[:_MENTIONERS].tolist()
-    level = dict(zip(seeds, widening.strengths.tolist(), strict=False))
+    found_scores = widening.context.found.scores.tolist()
+    scores = dict(zip(widening.slots.tolist(), found_scores, strict=True))
+    level = {
+        seed: (strength, _UNDER * scores[seed])
+        for seed, strength in zip(seeds, widening.strengths.tolist(), strict=False)
+    }
     for share in (1.0, _SECOND_STEP):
         if not level:
             return
         rows = widening.read(level)
-        following: dict[int, float] = {}
-        for seed, strength in level.items():
+        following: dict[int, tuple[float, float]] = {}
+        for seed, (strength, most) in level.items():
             found = dict(widening.graphs.names.find(rows[seed][2]))
             # One of many names says less.
             each = min(1.0, share * strength * (_FEW_NAMES / max(len(found), 1)) ** 0.25)
             for name, entities in found.items():
-                for slot in _lead_to(widening, reached, name, entities, each, seed):
-                    following[slot] = max(following.get(slot, 0.0), each)
+                slots = _all_about(widening, entities, seed)
+                for slot in slots:
+                    room = (most - scores.get(slot, 0.0)) / reached.scale
+                    if room > 0:
+                        reached.raise_to(slot, min(each / math.sqrt(len(slots)), room), seed, name)
+                    following[slot] = max(following.get(slot, (0.0, 0.0)), (each, most))
         level = following
 
 
-def _lead_to(
-    widening: Widening,
-    reached: Reached,
-    name: str,
-    entities: list[int],
-    activation: float,
-    seed: int | None,
-) -> set[int]:
-    slots = {
+def _all_about(widening: Widening, entities: list[int], seed: int | None = None) -> set[int]:
+    """The memories about any of the entities, but for the seed."""
+    return {
         slot
         for entity in entities
         for slot in widening.graphs.about(entity).tolist()
         if slot != seed
     }
-    for slot in slots:
-        reached.raise_to(slot, activation / math.sqrt(len(slots)), seed, name)
-    return slots
 
 
 def entity(widening: Widening, reached: Reached) -> None:
