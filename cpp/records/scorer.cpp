@@ -650,7 +650,8 @@ class Scan {
     std::size_t asked = 0;
     for (std::size_t i = 0; i < slots.size();) {
       if (i + kAhead > asked) {
-        for (const std::size_t end = std::min(asked + kAhead, slots.size()); asked < end; ++asked) {
+        const std::size_t until = std::min(asked + kAhead, slots.size());
+        for (; asked < until; ++asked) {
           gate_.prefetch(slots[asked]);
           if (rank_ == Rank::kScore) view_.importances.prefetch(slots[asked]);
         }
