@@ -210,6 +210,7 @@ class Spector(Updatable):
             with meter.untimed():
                 ids = [str(key) for key in range(first, first + len(texts))]
             index.add_batch(ids, texts)
+        index._texts._core.settle()  # as the peer waits for its merges
 
 
 class Tantivy(Updatable):

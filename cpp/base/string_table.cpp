@@ -1,11 +1,14 @@
 #include "base/string_table.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/load_line.hpp"
 
 namespace spector {
 
@@ -18,10 +21,18 @@ constexpr std::size_t kLargestChunk = std::size_t{1} << 18;
 // How many strings a table of so many buckets takes: at three quarters it is full.
 constexpr std::size_t capacity(std::size_t n_buckets) noexcept { return n_buckets / 4 * 3; }
 
-// A string is preceded by one byte, its length, or by this mark and eight bytes.
+// What precedes the bytes of a string: its number, and its length in one byte, or this mark and
+// eight.
 constexpr unsigned char kLong = 0xff;
 
+std::uint32_t number_of(const char* at) noexcept {
+  std::uint32_t number = 0;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
 std::string_view read(const char* at) noexcept {
+  at += sizeof(std::uint32_t);
   const auto first = static_cast<unsigned char>(*at);
   if (first != kLong) return {at + 1, first};
   std::uint64_t size = 0;
@@ -29,12 +40,15 @@ std::string_view read(const char* at) noexcept {
   return {at + 1 + sizeof size, static_cast<std::size_t>(size)};
 }
 
-std::uint32_t hash_of(std::string_view key) noexcept {
-  return static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
-}
+// Pointers have 56 bits.
+constexpr unsigned kHashShift = 56;
+static_assert(sizeof(void*) == sizeof(std::uint64_t));
 
-std::uint32_t number_of(std::uint64_t entry) noexcept {
-  return static_cast<std::uint32_t>(entry) - 1;
+std::uint64_t entry_of(const char* at, std::uint32_t hash) noexcept {
+  return std::bit_cast<std::uint64_t>(at) | std::uint64_t{hash >> 24} << kHashShift;
+}
+const char* string_of(std::uint64_t entry) noexcept {
+  return std::bit_cast<const char*>(entry & ~(std::uint64_t{0xff} << kHashShift));
 }
 
 }  // namespace
@@ -46,6 +60,14 @@ StringTable::Table::Table(std::size_t n)
 
 std::size_t StringTable::Table::bytes() const noexcept {
   return sizeof(Table) + n_buckets * sizeof(buckets[0]) + capacity(n_buckets) * sizeof(strings[0]);
+}
+
+void StringTable::Table::prefetch(std::uint32_t hash) const noexcept {
+  prefetch_line(&buckets[hash & (n_buckets - 1)]);
+}
+
+void StringTable::Table::prefetch_string(std::uint32_t hash) const noexcept {
+  prefetch_line(string_of(buckets[hash & (n_buckets - 1)].load(std::memory_order_relaxed)));
 }
 
 StringTable::~StringTable() { delete table_.load(std::memory_order_relaxed); }
@@ -66,17 +88,31 @@ void StringTable::swap(StringTable& other) noexcept {
   std::swap(n_free_, other.n_free_);
 }
 
+std::uint32_t StringTable::hash(std::string_view key) noexcept {
+  return static_cast<std::uint32_t>(table_hash(key, process_seed()) >> 32);
+}
+
 StringTable::Place StringTable::locate(const Table& table, std::string_view key,
                                        std::uint32_t hash) noexcept {
   const std::size_t mask = table.n_buckets - 1;
   std::size_t bucket = hash & mask;
   while (true) {
-    // Acquire: with the entry, the place of its string and the string itself are seen.
+    // Acquire: with the entry the string itself is seen.
     const std::uint64_t entry = table.buckets[bucket].load(std::memory_order_acquire);
-    if (entry == 0) return {bucket, entry};
-    if (entry >> 32 == hash && read(table.strings[number_of(entry)]) == key) return {bucket, entry};
+    if (entry == 0) return {bucket, nullptr};
+    if (entry >> kHashShift == hash >> 24) {
+      const char* const string = string_of(entry);
+      if (read(string) == key) return {bucket, string};
+    }
     bucket = (bucket + 1) & mask;
   }
+}
+
+std::size_t StringTable::empty_bucket(const Table& table, std::uint32_t hash) noexcept {
+  const std::size_t mask = table.n_buckets - 1;
+  std::size_t bucket = hash & mask;
+  while (table.buckets[bucket].load(std::memory_order_relaxed) != 0) bucket = (bucket + 1) & mask;
+  return bucket;
 }
 
 std::uint32_t StringTable::find(std::string_view key) const noexcept {
@@ -84,13 +120,43 @@ std::uint32_t StringTable::find(std::string_view key) const noexcept {
   if (stored != kNone) return stored;
   const Table* table = table_.load(std::memory_order_acquire);  // with what `grow` copied
   if (table == nullptr) return kNone;
-  const std::uint64_t entry = locate(*table, key, hash_of(key)).entry;
-  return entry == 0 ? kNone : first_.size() + number_of(entry);
+  const char* const string = locate(*table, key, hash(key)).string;
+  return string == nullptr ? kNone : first_.size() + number_of(string);
 }
 
-void StringTable::prefetch(std::string_view key) const noexcept {
+void StringTable::find_all(const StringTable& keys,
+                           std::span<std::uint32_t> numbers) const noexcept {
+  constexpr std::size_t kTogether = 32;
   const Table* table = table_.load(std::memory_order_acquire);
-  if (table != nullptr) __builtin_prefetch(&table->buckets[hash_of(key) & (table->n_buckets - 1)]);
+  for (std::size_t begin = 0; begin < numbers.size(); begin += kTogether) {
+    const std::span<std::uint32_t> some =
+        numbers.subspan(begin, std::min(kTogether, numbers.size() - begin));
+    std::array<std::string_view, kTogether> texts;
+    std::array<std::uint32_t, kTogether> hashes;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      texts[i] = keys[static_cast<std::uint32_t>(begin + i)];
+      some[i] = first_.find(texts[i]);
+      hashes[i] = hash(texts[i]);
+      if (table != nullptr) table->prefetch(hashes[i]);
+    }
+    if (table == nullptr) continue;
+    for (std::size_t i = 0; i < some.size(); ++i) table->prefetch_string(hashes[i]);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (some[i] != kNone) continue;
+      const char* const string = locate(*table, texts[i], hashes[i]).string;
+      if (string != nullptr) some[i] = first_.size() + number_of(string);
+    }
+  }
+}
+
+void StringTable::prefetch(std::uint32_t hash) const noexcept {
+  const Table* table = table_.load(std::memory_order_acquire);
+  if (table != nullptr) table->prefetch(hash);
+}
+
+void StringTable::prefetch_string(std::uint32_t hash) const noexcept {
+  const Table* table = table_.load(std::memory_order_acquire);
+  if (table != nullptr) table->prefetch_string(hash);
 }
 
 std::string_view StringTable::operator[](std::uint32_t number) const noexcept {
@@ -99,24 +165,24 @@ std::string_view StringTable::operator[](std::uint32_t number) const noexcept {
   return read(table_.load(std::memory_order_acquire)->strings[number - first_.size()]);
 }
 
-std::uint32_t StringTable::intern(std::string_view key) {
+std::uint32_t StringTable::intern(std::string_view key, std::uint32_t hash) {
   const std::uint32_t stored = first_.find(key);
   if (stored != kNone) return stored;
-  const std::uint32_t hash = hash_of(key);
   Table* table = table_.load(std::memory_order_relaxed);  // only the writer stores it
   if (table == nullptr) table = grow();
   Place place = locate(*table, key, hash);
-  if (place.entry != 0) return first_.size() + number_of(place.entry);
+  if (place.string != nullptr) return first_.size() + number_of(place.string);
 
   const std::uint32_t size = size_.load(std::memory_order_relaxed);
   const std::uint32_t number = size - first_.size();
   if (size >= kNone - 1) throw Capacity("more than 4,294,967,294 distinct strings");
   if (number == capacity(table->n_buckets)) {
     table = grow();
-    place = locate(*table, key, hash);
+    place.bucket = empty_bucket(*table, hash);
   }
-  table->strings[number] = write(key);  // the last step that can throw
-  table->buckets[place.bucket].store(std::uint64_t{hash} << 32 | (number + 1),
+  const char* const string = write(key, number);  // the last step that can throw
+  table->strings[number] = string;
+  table->buckets[place.bucket].store(entry_of(string, hash),
                                      std::memory_order_release);  // see `locate`
   size_.store(size + 1, std::memory_order_release);
   return size;
@@ -127,18 +193,15 @@ StringTable::Table* StringTable::grow() {
   auto grown = std::make_unique<Table>(old == nullptr ? kFirstBuckets : old->n_buckets * 2);
   if (old != nullptr) {
     if (domain_ != nullptr) domain_->reserve(1);
-    const std::size_t mask = grown->n_buckets - 1;
-    for (std::size_t i = 0; i < old->n_buckets; ++i) {
-      const std::uint64_t entry = old->buckets[i].load(std::memory_order_relaxed);
-      if (entry == 0) continue;
-      std::size_t bucket = entry >> 32 & mask;
-      while (grown->buckets[bucket].load(std::memory_order_relaxed) != 0) {
-        bucket = (bucket + 1) & mask;
-      }
-      grown->buckets[bucket].store(entry, std::memory_order_relaxed);
+    // In the order of the numbers, in which the strings lie.
+    const std::size_t n = size_.load(std::memory_order_relaxed) - first_.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      const char* const string = old->strings[i];
+      const std::uint32_t hash = StringTable::hash(read(string));
+      grown->strings[i] = string;
+      grown->buckets[empty_bucket(*grown, hash)].store(entry_of(string, hash),
+                                                       std::memory_order_relaxed);
     }
-    std::copy_n(old->strings.get(), size_.load(std::memory_order_relaxed) - first_.size(),
-                grown->strings.get());
   }
   Table* const table = grown.release();
   table_.store(table, std::memory_order_release);
@@ -150,8 +213,9 @@ StringTable::Table* StringTable::grow() {
   return table;
 }
 
-const char* StringTable::write(std::string_view key) {
-  const std::size_t bytes = key.size() + (key.size() < kLong ? 1 : 1 + sizeof(std::uint64_t));
+const char* StringTable::write(std::string_view key, std::uint32_t number) {
+  const std::size_t bytes =
+      sizeof number + key.size() + (key.size() < kLong ? 1 : 1 + sizeof(std::uint64_t));
   char* at = free_;
   if (bytes <= n_free_) {
     free_ += bytes;
@@ -171,6 +235,8 @@ const char* StringTable::write(std::string_view key) {
     }
   }
   char* out = at;
+  std::memcpy(out, &number, sizeof number);
+  out += sizeof number;
   if (key.size() < kLong) {
     *out++ = static_cast<char>(key.size());
   } else {

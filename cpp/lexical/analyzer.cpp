@@ -1058,7 +1058,7 @@ class PlainAnalyzer {
         const auto byte = static_cast<unsigned char>(text_[end]);
         if (byte >= 0x80) {
           ascii = false;
-        } else if (!inside(char_properties(byte))) {
+        } else if (!inside_ascii(text_[end])) {
           break;
         }
       }
@@ -1074,6 +1074,10 @@ class PlainAnalyzer {
   }
 
  private:
+  [[nodiscard]] bool inside_ascii(char c) const {
+    if (standard_) return is_word(byte_class(c));
+    return inside(char_properties(static_cast<unsigned char>(c)));
+  }
   [[nodiscard]] bool inside(CharProperties properties) const {
     if (!standard_) return (properties.flags & kWhiteSpace) == 0;
     return properties.char_class != CharClass::Other && properties.char_class != CharClass::Mark;

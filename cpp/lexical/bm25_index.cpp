@@ -174,10 +174,13 @@ std::unique_ptr<Segment> invert(const Documents& documents, const std::vector<bo
   if (!std::is_sorted(order.begin(), order.end(), by_slot)) {
     std::sort(order.begin(), order.end(), by_slot);
   }
+  if (documents.counts.size() >= Segment::kNone) {
+    throw Capacity("a batch has over 4,294,967,294 postings");
+  }
   Segment::Rows rows;
   rows.slots.reserve(order.size());
   rows.lengths.reserve(order.size());
-  std::vector<std::uint64_t> next(n_terms + 1);  // counts, then where each term's postings go on
+  std::vector<std::uint32_t> next(n_terms + 1);  // counts, then where each term's postings go on
   for (const std::uint32_t i : order) {
     rows.slots.push_back(documents.slots[i]);
     rows.lengths.push_back(documents.lengths[i]);
@@ -188,7 +191,7 @@ std::unique_ptr<Segment> invert(const Documents& documents, const std::vector<bo
   for (std::uint32_t term = 0; term < n_terms; ++term) {
     if (next[term + 1] > 0) {
       postings.terms.push_back(term);
-      postings.ends.push_back(next[term] + next[term + 1]);
+      postings.ends.push_back(std::uint64_t{next[term]} + next[term + 1]);
     }
     next[term + 1] += next[term];
   }
@@ -196,7 +199,7 @@ std::unique_ptr<Segment> invert(const Documents& documents, const std::vector<bo
   postings.frequencies.resize(next.back());
   for (std::uint32_t row = 0; row < order.size(); ++row) {
     for (const TermCount& term : documents.terms(order[row])) {
-      const std::uint64_t at = next[term.term]++;
+      const std::uint32_t at = next[term.term]++;
       postings.rows[at] = row;
       postings.frequencies[at] = term.count;
     }

@@ -1,11 +1,13 @@
 #include "lexical/text_index.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
+#include "base/sort_numbers.hpp"
 
 namespace spector {
 
@@ -24,8 +26,8 @@ bool is_name(const TokenStream& stream, const Compound& compound, std::uint32_t 
 // No token begins with the mark.
 constexpr char kNameMark = '=';
 
-// So many strings ahead a table is asked for its part about one.
-constexpr std::size_t kAhead = 12;
+// So many tokens ahead a table is asked for its part about one.
+constexpr std::size_t kAhead = 16;
 
 std::string name_key(std::string_view name) { return kNameMark + std::string(name); }
 
@@ -34,22 +36,32 @@ std::string name_key(std::string_view name) { return kNameMark + std::string(nam
 void AnalysedBatch::begin_document() { document_begins_.push_back(tokens_.size()); }
 
 void AnalysedBatch::add(const TokenStream& stream) {
+  std::array<std::uint32_t, kAhead> hashes{};  // of the next tokens
+  const auto ask_for = [&](std::size_t at) {
+    const Token& token = stream.tokens[at];
+    const std::uint32_t hash = StringTable::hash(stream.text(token));
+    hashes[at % kAhead] = hash;
+    (token.word ? words_ : exact_).prefetch(hash);
+  };
+  const auto ask_for_string = [&](std::size_t at) {
+    (stream.tokens[at].word ? words_ : exact_).prefetch_string(hashes[at % kAhead]);
+  };
+  for (std::size_t at = 0; at < std::min(kAhead, stream.tokens.size()); ++at) ask_for(at);
   for (const Compound& compound : stream.compounds) {
     std::uint32_t mark = kFirst;
     for (std::uint32_t i = 0; i < compound.n_tokens; ++i) {
       const std::uint64_t at = compound.first_token + i;
       const Token& token = stream.tokens[at];
-      if (at + kAhead < stream.tokens.size()) {
-        const Token& later = stream.tokens[at + kAhead];
-        (later.word ? words_ : exact_).prefetch(stream.text(later));
-      }
+      const std::uint32_t hash = hashes[at % kAhead];
+      if (at + kAhead / 2 < stream.tokens.size()) ask_for_string(at + kAhead / 2);
+      if (at + kAhead < stream.tokens.size()) ask_for(at + kAhead);
       std::uint32_t number = 0;
       if (token.word) {
-        number = words_.intern(stream.text(token));
+        number = words_.intern(stream.text(token), hash);
       } else if (is_name(stream, compound, i)) {
         number = exact_.intern(name_key(stream.text(token)));
       } else {
-        number = exact_.intern(stream.text(token));
+        number = exact_.intern(stream.text(token), hash);
       }
       if (number >= kFirst / 2) throw Capacity("more than 2^30 distinct tokens in one batch");
       tokens_.push_back((number * 2 + (token.word ? 1 : 0)) | mark);
@@ -70,12 +82,15 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
                                         const Stems& stems) {
   const std::scoped_lock lock(writer_);
   StringTable unknown;
+  std::vector<BatchTerms> terms;
   for (const AnalysedBatch& batch : batches) {
+    terms.push_back(
+        {vocabulary_->find_all(batch.words_, true), vocabulary_->find_all(batch.exact_, false)});
+    if (!vocabulary_->stemming()) continue;
     for (std::uint32_t word = 0; word < batch.words_.size(); ++word) {
+      if (terms.back().words[word] != Vocabulary::kNone) continue;
       const std::string_view text = batch.words_[word];
-      if (vocabulary_->needs_stem(text, true) && !stems.contains(std::string(text))) {
-        unknown.intern(text);
-      }
+      if (!stems.contains(std::string(text))) unknown.intern(text);
     }
   }
   if (unknown.size() > 0) {
@@ -86,9 +101,9 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
   }
   std::size_t n = 0;
   try {
-    for (const AnalysedBatch& batch : batches) {
-      put_batch(slots.subspan(n, batch.size()), batch, stems);
-      n += batch.size();
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      put_batch(slots.subspan(n, batches[i].size()), batches[i], terms[i], stems);
+      n += batches[i].size();
     }
     put_documents();
   } catch (...) {
@@ -103,29 +118,25 @@ OrNeedStems<std::size_t> TextIndex::put(std::span<const std::uint32_t> slots,
 }
 
 void TextIndex::put_batch(std::span<const std::uint32_t> slots, const AnalysedBatch& batch,
-                          const Stems& stems) {
-  std::vector<std::uint32_t> word_terms(batch.words_.size());
-  std::vector<std::uint32_t> exact_terms(batch.exact_.size());
-  for (std::uint32_t i = 0; i < word_terms.size(); ++i) {
-    if (i + kAhead < word_terms.size()) vocabulary_->prefetch(batch.words_[i + kAhead], true);
-    word_terms[i] = vocabulary_->intern(batch.words_[i], true, stems);
-  }
-  for (std::uint32_t i = 0; i < exact_terms.size(); ++i) {
-    if (i + kAhead < exact_terms.size()) vocabulary_->prefetch(batch.exact_[i + kAhead], false);
-    exact_terms[i] = vocabulary_->intern(batch.exact_[i], false, stems);
-  }
+                          BatchTerms& terms, const Stems& stems) {
+  const auto add_new = [&](const StringTable& texts, std::vector<std::uint32_t>& numbers,
+                           bool word) {
+    for (std::uint32_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] == Vocabulary::kNone) numbers[i] = vocabulary_->intern(texts[i], word, stems);
+    }
+  };
+  add_new(batch.words_, terms.words, true);
+  add_new(batch.exact_, terms.exact, false);
   for (std::size_t document = 0; document < batch.size(); ++document) {
     const std::uint64_t begin = batch.document_begins_[document];
     const std::uint64_t end =
         document + 1 < batch.size() ? batch.document_begins_[document + 1] : batch.tokens_.size();
-    put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin), word_terms,
-                 exact_terms);
+    put_document(slots[document], std::span(batch.tokens_).subspan(begin, end - begin), terms);
   }
 }
 
 void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,
-                             std::span<const std::uint32_t> word_terms,
-                             std::span<const std::uint32_t> exact_terms) {
+                             const BatchTerms& terms) {
   occurrences_.clear();
   std::uint32_t length = 0;
   std::size_t compound = 0;  // where the terms of the present compound begin
@@ -143,10 +154,10 @@ void TextIndex::put_document(std::uint32_t slot, std::span<const std::uint32_t> 
       ++length;
     }
     const std::uint32_t number = (token & ~AnalysedBatch::kFirst) >> 1;
-    occurrences_.push_back((token & 1) != 0 ? word_terms[number] : exact_terms[number]);
+    occurrences_.push_back((token & 1) != 0 ? terms.words[number] : terms.exact[number]);
   }
   close_compound();
-  std::sort(occurrences_.begin(), occurrences_.end());
+  sort_numbers(occurrences_, sorting_);
   counts_.clear();
   for (const std::uint32_t term : occurrences_) {
     if (!counts_.empty() && counts_.back().term == term) {

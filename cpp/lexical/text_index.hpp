@@ -116,12 +116,16 @@ class TextIndex {
   // Query terms and weights by TOK-4, TOK-8 and TOK-12.
   [[nodiscard]] std::vector<QueryTerm> resolve(const View& view, const EpochDomain::Pin& pin,
                                                const TokenStream& query, const Stems& stems) const;
+  // The terms of the tokens of a batch, kNone for those that are new.
+  struct BatchTerms {
+    std::vector<std::uint32_t> words;
+    std::vector<std::uint32_t> exact;
+  };
   // The rest needs writer_.
   void put_batch(std::span<const std::uint32_t> slots, const AnalysedBatch& batch,
-                 const Stems& stems);
+                 BatchTerms& terms, const Stems& stems);
   void put_document(std::uint32_t slot, std::span<const std::uint32_t> tokens,
-                    std::span<const std::uint32_t> word_terms,
-                    std::span<const std::uint32_t> exact_terms);
+                    const BatchTerms& terms);
   void compact_unpublished();
   void drop_unused_terms();  // once much of the vocabulary has no document any more
   void put_documents();
@@ -137,6 +141,7 @@ class TextIndex {
   // Scratch of put.
   Documents documents_;
   std::vector<std::uint32_t> occurrences_;
+  std::vector<std::uint32_t> sorting_;
   std::vector<TermCount> counts_;
 
   MergeThread merges_;  // ends before the rest

@@ -23,6 +23,18 @@ std::uint32_t Vocabulary::find(std::string_view text, bool word, const Stems& st
   return terms_.find(stems.at(std::string(text)));
 }
 
+std::vector<std::uint32_t> Vocabulary::find_all(const StringTable& texts, bool word) const {
+  std::vector<std::uint32_t> numbers(texts.size());
+  if (!word || !stemming_) {
+    terms_.find_all(texts, numbers);
+    return numbers;
+  }
+  words_.find_all(texts, numbers);
+  const std::span<const std::uint32_t> word_terms = word_terms_.view();
+  for (std::uint32_t& number : numbers) number = number == kNone ? kNone : word_terms[number];
+  return numbers;
+}
+
 std::uint32_t Vocabulary::intern(std::string_view text, bool word, const Stems& stems) {
   if (!word || !stemming_) return terms_.intern(text);
   const std::uint32_t known = words_.find(text);

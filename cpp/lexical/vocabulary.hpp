@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/append_array.hpp"
 #include "base/epoch.hpp"
@@ -56,10 +57,8 @@ class Vocabulary {
   }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-  // Asks for what `intern` looks at first, some calls ahead of it.
-  void prefetch(std::string_view text, bool word) const noexcept {
-    (word && stemming_ ? words_ : terms_).prefetch(text);
-  }
+  // Writer: the terms of many texts, kNone where `intern` has something to do.
+  [[nodiscard]] std::vector<std::uint32_t> find_all(const StringTable& texts, bool word) const;
   // Writer: the term's number, a new one for what is new.
   std::uint32_t intern(std::string_view text, bool word, const Stems& stems);
 

@@ -48,6 +48,22 @@ TEST_CASE("a table agrees with a plain map over many strings") {
   CHECK(table.find("zz") == StringTable::kNone);
 }
 
+TEST_CASE("finding all strings of another table is finding each") {
+  Random random(19);
+  for (const std::uint32_t n : {0U, 1U, 31U, 32U, 33U, 5000U}) {
+    StringTable table;
+    StringTable keys;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const std::string key = std::to_string(random() % (2 * n)) + std::string(random() % 300, 'x');
+      keys.intern(key);
+      if (random() % 2 == 0) table.intern(key);
+    }
+    std::vector<std::uint32_t> numbers(keys.size());
+    table.find_all(keys, numbers);
+    for (std::uint32_t i = 0; i < keys.size(); ++i) REQUIRE(numbers[i] == table.find(keys[i]));
+  }
+}
+
 TEST_CASE("a u32 map agrees with a plain map, also for keys at the ends") {
   U32Map map;
   std::unordered_map<std::uint32_t, std::uint32_t> model;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/sort_best.hpp"
+#include "base/sort_numbers.hpp"
 #include "base/top_k.hpp"
 #include "random.hpp"
 
@@ -67,5 +68,22 @@ TEST_CASE("GEN-4: entries in shares of their scores are those that a plain sort 
       return a.score == b.score && a.slot == b.slot;
     };
     CHECK(std::equal(entries.begin(), entries.end(), expected.begin(), expected.end(), same));
+  }
+}
+
+TEST_CASE("numbers are sorted as std::sort does, few and many, small and large") {
+  Random random(29);
+  std::vector<std::uint32_t> scratch;
+  for (const std::uint32_t n : {0U, 1U, 24U, 25U, 56U, 3000U}) {
+    for (const unsigned shift : {0U, 12U, 25U, 31U}) {
+      std::vector<std::uint32_t> numbers(n);
+      for (std::uint32_t& number : numbers) {
+        number = static_cast<std::uint32_t>(random()) >> shift;
+      }
+      std::vector<std::uint32_t> expected = numbers;
+      std::sort(expected.begin(), expected.end());
+      spector::sort_numbers(numbers, scratch);
+      REQUIRE(numbers == expected);
+    }
   }
 }
