@@ -308,7 +308,7 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
 
 def _cuts(folder: Path, rounds: int, seed: int, synchronous: str) -> tuple[int, list[str]]:
     """How many operations were acknowledged, and what was lost in which cut."""
-    image, copy = folder / "image", folder / "copy"
+    image = folder / "image"
     with image.open("wb") as file:
         file.truncate(48 << 20)
     if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
@@ -344,6 +344,8 @@ def _cuts(folder: Path, rounds: int, seed: int, synchronous: str) -> tuple[int, 
             child.wait_for(rng.randrange(20, 60))
             said = child.output  # before the copy, or it would be blamed for what came after
             child.stop()
+            # A name for each: a loop device may hold the last one for a while after the unmount.
+            copy = folder / f"copy{number}"
             _copy_at_rest(image, copy)
             child.kill()
             child.finish()
@@ -357,6 +359,7 @@ def _cuts(folder: Path, rounds: int, seed: int, synchronous: str) -> tuple[int, 
             if wrong:
                 problems.append(f"seed {seed}, cut {number}: {wrong}")
             acknowledged += said.count("done")
+            copy.unlink()
             shutil.rmtree(path, ignore_errors=True)
     return acknowledged, problems
 
